@@ -1,0 +1,1 @@
+//! Local cluster, simulated NVIDIA operator and end-to-end tests of gpu-manager.

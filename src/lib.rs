@@ -1,0 +1,1 @@
+//! The Kyma GPU module.

@@ -1,0 +1,3 @@
+//! Entry point of the `gpu-manager` binary.
+
+fn main() {}
