@@ -3,3 +3,5 @@ pub mod api;
 pub mod catalogue;
 pub mod crds;
 pub mod desired;
+pub mod facts;
+pub mod plan;

@@ -23,6 +23,11 @@ pub const MANAGER: &str = "gpu-manager";
 pub const LABEL_FINGERPRINT: &str = "gpu-manager.kyma-project.io/fingerprint";
 /// Release label: identity of the operator process that ran Helm.
 pub const LABEL_BY: &str = "gpu-manager.kyma-project.io/by";
+/// Release label: the number of the revision that the module meant to make.
+///
+/// Helm copies the labels of an earlier revision when somebody upgrades or rolls back by hand; this one then differs
+/// from the revision's own number.
+pub const LABEL_REVISION: &str = "gpu-manager.kyma-project.io/revision";
 /// Label on objects that the operator itself made; its value is [`MANAGER`].
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Label that Kyma expects on every object of a module; its value is [`KYMA_MODULE`].
