@@ -5,3 +5,4 @@ pub mod crds;
 pub mod desired;
 pub mod facts;
 pub mod plan;
+pub mod status;

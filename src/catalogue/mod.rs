@@ -124,6 +124,11 @@ impl Chart {
         format!("gpu-operator-v{}.tgz", self.version)
     }
 
+    /// Version of NVIDIA's gpu-operator in the chart; NVIDIA releases both under one number.
+    pub fn app_version(&self) -> String {
+        format!("v{}", self.version)
+    }
+
     /// The line of this version, for example 26.7.
     pub fn line(&self) -> MinorVersion {
         MinorVersion::of(&self.version)

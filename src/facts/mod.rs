@@ -3,6 +3,8 @@
 //! Facts hold only what a decision or the status needs, so an object's heartbeat leaves them equal and causes no
 //! reconcile. No I/O and no clock here.
 
+#[cfg(test)]
+pub mod fixtures;
 mod node;
 mod release;
 mod stack;

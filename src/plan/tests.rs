@@ -1,18 +1,15 @@
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use semver::Version;
 use serde_json::json;
 
 use super::*;
-use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME};
 use crate::catalogue::Catalogue;
+use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, CrdFacts, DaemonSetFacts, HelmOwner, History, PolicyFacts, ReleaseFacts, Revision,
-    SurroundingNamespace, Surroundings,
+    Comparison, CrdFacts, DaemonSetFacts, History, ReleaseFacts, Revision, SurroundingNamespace,
 };
-
-const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// One situation that tests change before they ask.
 struct Case {
@@ -31,33 +28,6 @@ fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
     crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[])
 }
 
-fn recorded(revision: i64) -> ReleaseStatus {
-    ReleaseStatus {
-        name: RELEASE_NAME.to_owned(),
-        namespace: RELEASE_NAMESPACE.to_owned(),
-        chart_version: "26.7.0".to_owned(),
-        app_version: "v26.7.0".to_owned(),
-        revision,
-        values_digest: String::new(),
-    }
-}
-
-fn owner(release: &str) -> HelmOwner {
-    HelmOwner {
-        release: release.to_owned(),
-        namespace: RELEASE_NAMESPACE.to_owned(),
-    }
-}
-
-fn policy(owner: Option<HelmOwner>) -> PolicyFacts {
-    PolicyFacts {
-        name: "cluster-policy".to_owned(),
-        owner,
-        state: None,
-        error: None,
-    }
-}
-
 impl Case {
     /// Nothing installed, everything readable, finalizer there, default spec.
     fn new() -> Self {
@@ -67,21 +37,7 @@ impl Case {
             suspended: false,
             desired: resolve(json!({})),
             recorded: None,
-            observed: Observed {
-                release: ReleaseFacts::Read(History::default()),
-                comparison: None,
-                surroundings: Some(Surroundings {
-                    namespace: SurroundingNamespace::Ours,
-                    cluster_role: None,
-                    read_at: NOW,
-                }),
-                gpu_nodes: Vec::new(),
-                policies: Vec::new(),
-                drivers: Vec::new(),
-                daemon_sets: Vec::new(),
-                crds: BTreeMap::new(),
-                kubernetes: "1.36".parse().unwrap(),
-            },
+            observed: fixtures::observed(),
             attempts: Attempts::default(),
             comparison_due: false,
         }
@@ -91,15 +47,7 @@ impl Case {
     fn ours(statuses: &[HelmStatus]) -> Self {
         let mut case = Self::new();
         let fingerprint = case.desired.as_ref().unwrap().fingerprint.to_string();
-        let revision = |(number, status): (i64, &HelmStatus)| Revision {
-            number,
-            status: *status,
-            changed: NOW,
-            fingerprint: Some(fingerprint.clone()),
-            by: Some("gpu-manager-0".to_owned()),
-            meant: Some(number),
-        };
-        case.observed.release = ReleaseFacts::Read(History::new((1..).zip(statuses).map(revision).collect()));
+        case.observed.release = fixtures::history(statuses, &fingerprint);
         case.recorded = Some(recorded(i64::try_from(statuses.len()).unwrap()));
         case
     }
@@ -381,7 +329,7 @@ fn the_finalizer_stays_until_what_the_release_made_is_gone() {
     let mut case = Case::new();
     case.deleting = true;
     case.recorded = Some(recorded(1));
-    case.observed.policies = vec![policy(Some(owner(RELEASE_NAME)))];
+    case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), None)];
     case.observed.daemon_sets = vec![DaemonSetFacts {
         name: "d".to_owned(),
         desired: 1,
@@ -412,7 +360,7 @@ fn a_foreign_stack_is_never_touched() {
     assert_eq!(held(&release), Hold::Foreign(Foreign::Release));
 
     let mut by_hand = Case::new();
-    by_hand.observed.policies = vec![policy(None)];
+    by_hand.observed.policies = vec![fixtures::policy(None, None)];
     assert_eq!(held(&by_hand).reason(), "ForeignRelease");
 
     let mut other_name = Case::new();

@@ -1,0 +1,87 @@
+//! Facts for tests, each the plainest of its kind.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::{
+    HelmOwner, HelmStatus, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
+    SurroundingNamespace, Surroundings,
+};
+use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
+
+pub const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// An empty cluster in which the module may act.
+pub fn observed() -> Observed {
+    Observed {
+        release: ReleaseFacts::Read(History::default()),
+        comparison: None,
+        surroundings: Some(Surroundings {
+            namespace: SurroundingNamespace::Ours,
+            cluster_role: None,
+            read_at: NOW,
+        }),
+        gpu_nodes: Vec::new(),
+        policies: Vec::new(),
+        drivers: Vec::new(),
+        daemon_sets: Vec::new(),
+        crds: BTreeMap::new(),
+        kubernetes: "1.36".parse().unwrap(),
+    }
+}
+
+/// A history that the module made, revisions numbered from 1.
+pub fn history(statuses: &[HelmStatus], fingerprint: &str) -> ReleaseFacts {
+    let revision = |(number, status): (i64, &HelmStatus)| Revision {
+        number,
+        status: *status,
+        changed: NOW,
+        fingerprint: Some(fingerprint.to_owned()),
+        by: Some("gpu-manager-0".to_owned()),
+        meant: Some(number),
+    };
+    ReleaseFacts::Read(History::new((1..).zip(statuses).map(revision).collect()))
+}
+
+/// What the status says of that release.
+pub fn recorded(revision: i64) -> ReleaseStatus {
+    ReleaseStatus {
+        name: RELEASE_NAME.to_owned(),
+        namespace: RELEASE_NAMESPACE.to_owned(),
+        chart_version: "26.7.0".to_owned(),
+        app_version: "v26.7.0".to_owned(),
+        revision,
+        values_digest: String::new(),
+    }
+}
+
+/// A release in the module's namespace.
+pub fn owner(release: &str) -> HelmOwner {
+    HelmOwner {
+        release: release.to_owned(),
+        namespace: RELEASE_NAMESPACE.to_owned(),
+    }
+}
+
+/// ClusterPolicy `cluster-policy`.
+pub fn policy(owner: Option<HelmOwner>, state: Option<&str>) -> PolicyFacts {
+    PolicyFacts {
+        name: "cluster-policy".to_owned(),
+        owner,
+        state: state.map(ToOwned::to_owned),
+        error: None,
+    }
+}
+
+/// A GPU node, created at [`NOW`].
+pub fn node(name: &str, allocatable: u64) -> NodeFacts {
+    NodeFacts {
+        name: name.to_owned(),
+        pool: Some("gpu".to_owned()),
+        created: NOW,
+        ready: true,
+        schedulable: true,
+        allocatable,
+    }
+}

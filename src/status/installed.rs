@@ -1,0 +1,133 @@
+//! Condition `Installed`: whether the Helm release is deployed as wanted.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Report;
+use super::conditions::Verdict;
+use crate::api::{ConditionType, condition};
+use crate::desired::Desired;
+use crate::facts::{HelmStatus, ReleaseFacts};
+use crate::plan::{Action, Cause, FOREIGN_OPERATION_LIMIT, Plan, Wait};
+
+/// How long something that ends by itself may take before it is called an error.
+const LIMIT: SignedDuration = SignedDuration::from_mins(10);
+
+/// The verdict, and whether its time is up.
+pub struct Installed {
+    pub verdict: Verdict,
+    pub overdue: bool,
+    pub recheck: Option<Timestamp>,
+}
+
+pub fn judge(report: &Report<'_>) -> Installed {
+    let verdict = verdict(report);
+    let mut judged = Installed {
+        verdict,
+        overdue: false,
+        recheck: None,
+    };
+    // What only others can end.
+    let limit = match report.plan {
+        Plan::Wait {
+            why: Wait::ForeignOperation(_),
+            ..
+        } => FOREIGN_OPERATION_LIMIT + LIMIT,
+        Plan::Wait {
+            why: Wait::NamespaceTerminating,
+            ..
+        }
+        | Plan::AwaitRemoval(_) => LIMIT,
+        _ => return judged,
+    };
+    let old = report
+        .previous
+        .and_then(|previous| condition(previous, ConditionType::Installed));
+    let same = old.filter(|old| old.reason == judged.verdict.reason);
+    let since = same.map_or(report.now, |old| {
+        report.deleting.unwrap_or(old.last_transition_time.0)
+    });
+    judged.overdue = report.now >= since + limit;
+    judged.recheck = Some(since + limit);
+    judged
+}
+
+fn verdict(report: &Report<'_>) -> Verdict {
+    if let Some(failure) = report.failure {
+        return Verdict::no(failure.reason, &failure.message);
+    }
+    let release = Desired::release_path();
+    match report.plan {
+        Plan::Act(Action::Upgrade(Cause::Install) | Action::AddFinalizer | Action::OpenNamespace)
+            if report.deleting.is_none() =>
+        {
+            Verdict::unknown("Installing", format!("Helm release {release} is being installed"))
+        }
+        Plan::Act(Action::Upgrade(_)) => Verdict::unknown(
+            "Upgrading",
+            format!("Helm release {release} is being brought to what is wanted"),
+        ),
+        Plan::Act(Action::Rollback { found, .. }) => Verdict::unknown(
+            "Recovering",
+            format!("Helm release {release} was left {found} and is being freed"),
+        ),
+        Plan::Act(_) => Verdict::no(
+            "Uninstalling",
+            format!("Helm release {release} is being uninstalled"),
+        ),
+        Plan::AwaitRemoval(left) => Verdict::no("Uninstalling", removal(&release, left)),
+        Plan::Wait {
+            why: Wait::ForeignOperation(found),
+            ..
+        } => Verdict::unknown(
+            "ForeignOperation",
+            format!(
+                "somebody else's Helm left release {release} {found}; it is freed when that does not end within ten minutes"
+            ),
+        ),
+        Plan::Wait {
+            why: Wait::NamespaceTerminating,
+            ..
+        } => Verdict::unknown(
+            "NamespaceTerminating",
+            format!(
+                "namespace {} is being deleted, nothing can be installed until it is gone",
+                crate::api::RELEASE_NAMESPACE
+            ),
+        ),
+        Plan::Keep
+        | Plan::Hold(_)
+        | Plan::Look
+        | Plan::Compare
+        | Plan::Wait {
+            why: Wait::Backoff, ..
+        } => as_observed(report, &release),
+    }
+}
+
+fn removal(release: &str, left: &[String]) -> String {
+    const SHOWN: usize = 3;
+    let names = left.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    let more = if left.len() > SHOWN {
+        format!(" and {} more", left.len() - SHOWN)
+    } else {
+        String::new()
+    };
+    format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}{more}")
+}
+
+fn as_observed(report: &Report<'_>, release: &str) -> Verdict {
+    let latest = match &report.observed.release {
+        ReleaseFacts::Read(history) => history.latest(),
+        ReleaseFacts::Unreadable => None,
+    };
+    match latest {
+        None => Verdict::no("NotInstalled", format!("there is no Helm release {release}")),
+        Some(latest) if latest.status == HelmStatus::Deployed => {
+            Verdict::yes("Installed", format!("Helm release {release} is deployed"))
+        }
+        Some(latest) => Verdict::no(
+            "NotDeployed",
+            format!("Helm release {release} is {}", latest.status),
+        ),
+    }
+}

@@ -1,0 +1,207 @@
+//! Step 5, pure: what was decided, done and observed becomes the [`GpuModuleStatus`].
+//!
+//! The whole status is computed anew in each pass; of the previous one only transition times and what the module has
+//! recorded are kept. So nothing in it can be stale, and an unchanged world gives an equal status.
+
+mod conditions;
+mod installed;
+mod operands;
+
+use jiff::Timestamp;
+
+use crate::api::{
+    ConditionType, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus, State,
+};
+use crate::desired::{Desired, Refusal};
+use crate::facts::{Observed, ReleaseFacts};
+use crate::plan::{Hold, Plan, Wait};
+use conditions::Verdict;
+use operands::Operands;
+
+pub use operands::STARTING_LIMIT;
+
+#[cfg(test)]
+mod tests;
+
+/// A step that failed, in words for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Reason of condition `Installed`, in CamelCase.
+    pub reason: &'static str,
+    /// One sentence.
+    pub message: String,
+}
+
+/// Everything that the status depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// The time of this pass.
+    pub now: Timestamp,
+    /// Generation of the GpuModule that the plan was made for.
+    pub generation: i64,
+    /// The GpuModule has a deletion timestamp.
+    pub deleting: Option<Timestamp>,
+    /// The status before.
+    pub previous: Option<&'a GpuModuleStatus>,
+    /// The wanted release, or why there is none.
+    pub desired: Result<&'a Desired, &'a Refusal>,
+    /// What was observed.
+    pub observed: &'a Observed,
+    /// The step that is about to be taken, or that ends the pass.
+    pub plan: &'a Plan,
+    /// The failure that stopped the pass, or that its pause is for.
+    pub failure: Option<&'a Failure>,
+    /// The last value of annotation `reconcile-at` that was acted upon.
+    pub handled_reconcile_at: Option<&'a str>,
+}
+
+/// A status and when it may change without any event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Computed {
+    /// The status.
+    pub status: GpuModuleStatus,
+    /// When a deadline passes that the status depends on.
+    pub recheck: Option<Timestamp>,
+}
+
+/// Computes the status.
+pub fn compute(report: &Report<'_>) -> Computed {
+    let operands = operands::judge(report);
+    let configured = configured(report);
+    let installed = installed::judge(report);
+    let state = state(report, &operands, installed.overdue);
+    let description = description(report, state, &configured, &installed.verdict, &operands);
+    let ready = Verdict::new(
+        state == State::Ready,
+        ready_reason(state, &configured, &installed.verdict, &operands),
+        &description,
+    );
+
+    let conditions = conditions::merge(
+        report,
+        &[
+            (ConditionType::Configured, configured),
+            (ConditionType::Installed, installed.verdict),
+            (ConditionType::OperandsReady, operands.verdict),
+            (ConditionType::Ready, ready),
+        ],
+    );
+    let status = GpuModuleStatus {
+        state,
+        description,
+        observed_generation: report.generation,
+        conditions,
+        release: recorded(report),
+        driver: match report.desired {
+            Ok(desired) => Some(desired.driver.status()),
+            Err(_) => report.previous.and_then(|previous| previous.driver.clone()),
+        },
+        gpu_nodes: gpu_nodes(report),
+        last_handled_reconcile_at: report.handled_reconcile_at.map(ToOwned::to_owned),
+    };
+    let recheck = [operands.recheck, installed.recheck]
+        .into_iter()
+        .flatten()
+        .filter(|at| *at > report.now)
+        .min();
+    Computed { status, recheck }
+}
+
+fn gpu_nodes(report: &Report<'_>) -> GpuNodesStatus {
+    let nodes = &report.observed.gpu_nodes;
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    GpuNodesStatus::new(
+        count(nodes.iter().filter(|node| node.is_usable()).count()),
+        count(nodes.len()),
+    )
+}
+
+/// What `status.release` says: the revision that is as wanted, or else what was recorded before.
+fn recorded(report: &Report<'_>) -> Option<ReleaseStatus> {
+    let previous = report.previous.and_then(|previous| previous.release.clone());
+    let (Plan::Keep, Ok(desired), None) = (report.plan, report.desired, report.deleting) else {
+        return previous;
+    };
+    let ReleaseFacts::Read(history) = &report.observed.release else {
+        return previous;
+    };
+    let Some(latest) = history.latest() else {
+        return previous;
+    };
+    Some(ReleaseStatus {
+        name: RELEASE_NAME.to_owned(),
+        namespace: RELEASE_NAMESPACE.to_owned(),
+        chart_version: desired.chart.version.to_string(),
+        app_version: desired.chart.app_version(),
+        revision: latest.number,
+        values_digest: desired.values_digest.clone(),
+    })
+}
+
+fn configured(report: &Report<'_>) -> Verdict {
+    match report.plan {
+        Plan::Hold(hold @ Hold::Suspended) => Verdict::yes(hold.reason(), hold.to_string()),
+        Plan::Hold(hold) => Verdict::no(hold.reason(), hold.to_string()),
+        _ => Verdict::yes("Configured", "the spec is accepted"),
+    }
+}
+
+fn state(report: &Report<'_>, operands: &Operands, installed_overdue: bool) -> State {
+    if report.failure.is_some() || installed_overdue {
+        return State::Error;
+    }
+    if report.deleting.is_some() {
+        return State::Deleting;
+    }
+    match report.plan {
+        Plan::Keep | Plan::Hold(Hold::Suspended) => operands.state,
+        Plan::Hold(_) => State::Warning,
+        Plan::Wait { .. } | Plan::Look | Plan::Compare | Plan::AwaitRemoval(_) | Plan::Act(_) => {
+            State::Processing
+        }
+    }
+}
+
+/// The verdict that decides the state.
+fn deciding<'a>(
+    state: State,
+    configured: &'a Verdict,
+    installed: &'a Verdict,
+    operands: &'a Operands,
+) -> &'a Verdict {
+    if state != State::Ready && !configured.is_true() {
+        return configured;
+    }
+    if installed.is_true() {
+        &operands.verdict
+    } else {
+        installed
+    }
+}
+
+fn ready_reason(
+    state: State,
+    configured: &Verdict,
+    installed: &Verdict,
+    operands: &Operands,
+) -> &'static str {
+    deciding(state, configured, installed, operands).reason
+}
+
+fn description(
+    report: &Report<'_>,
+    state: State,
+    configured: &Verdict,
+    installed: &Verdict,
+    operands: &Operands,
+) -> String {
+    let text = &deciding(state, configured, installed, operands).message;
+    match report.plan {
+        Plan::Hold(hold @ Hold::Suspended) => format!("{text}; {hold}"),
+        // The pause itself says nothing new: the failure is what counts.
+        Plan::Wait {
+            why: Wait::Backoff, ..
+        } if report.failure.is_some() => format!("{text}; it is tried again"),
+        _ => text.clone(),
+    }
+}

@@ -1,0 +1,314 @@
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::*;
+use crate::api::{RELEASE_NAME, condition};
+use crate::catalogue::Catalogue;
+use crate::facts::fixtures::{self, NOW, node, owner};
+use crate::facts::{HelmStatus, NodeFacts};
+use crate::plan::{Action, Cause, Foreign};
+
+const LATER: SignedDuration = SignedDuration::from_mins(30);
+
+struct Case {
+    now: Timestamp,
+    generation: i64,
+    deleting: Option<Timestamp>,
+    previous: Option<GpuModuleStatus>,
+    desired: Result<Desired, Refusal>,
+    observed: Observed,
+    plan: Plan,
+    failure: Option<Failure>,
+}
+
+impl Case {
+    /// A deployed release that NVIDIA's operator calls ready, with these GPU nodes.
+    fn deployed(nodes: Vec<NodeFacts>) -> Self {
+        let spec = serde_json::from_value(json!({})).unwrap();
+        let desired = crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[]);
+        let mut observed = fixtures::observed();
+        observed.release = fixtures::history(&[HelmStatus::Deployed], "f");
+        observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
+        observed.gpu_nodes = nodes;
+        Self {
+            now: NOW,
+            generation: 1,
+            deleting: None,
+            previous: None,
+            desired,
+            observed,
+            plan: Plan::Keep,
+            failure: None,
+        }
+    }
+
+    fn compute(&self) -> Computed {
+        let computed = compute(&Report {
+            now: self.now,
+            generation: self.generation,
+            deleting: self.deleting,
+            previous: self.previous.as_ref(),
+            desired: self.desired.as_ref(),
+            observed: &self.observed,
+            plan: &self.plan,
+            failure: self.failure.as_ref(),
+            handled_reconcile_at: None,
+        });
+        let ready = condition(&computed.status, ConditionType::Ready).unwrap();
+        assert_eq!(
+            ready.status == "True",
+            computed.status.state == State::Ready,
+            "{computed:?}"
+        );
+        assert!(!computed.status.description.is_empty());
+        computed
+    }
+
+    fn state(&self) -> State {
+        self.compute().status.state
+    }
+
+    fn reason(&self, kind: ConditionType) -> String {
+        condition(&self.compute().status, kind).unwrap().reason.clone()
+    }
+
+    fn status_of(&self, kind: ConditionType) -> String {
+        condition(&self.compute().status, kind).unwrap().status.clone()
+    }
+}
+
+#[test]
+fn all_nodes_usable_is_ready() {
+    let case = Case::deployed(vec![node("a", 1), node("b", 8)]);
+    let status = case.compute().status;
+    assert_eq!(status.state, State::Ready);
+    assert_eq!(status.gpu_nodes.summary, "2/2");
+    assert_eq!(status.release.unwrap().revision, 1);
+    assert_eq!(status.description, "all 2 GPU nodes can be used");
+    assert_eq!(case.compute().recheck, None);
+}
+
+#[test]
+fn no_change_gives_an_equal_status() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    let first = case.compute();
+    case.previous = Some(first.status.clone());
+    case.now = NOW + LATER;
+    assert_eq!(case.compute(), first);
+}
+
+#[test]
+fn a_transition_time_moves_only_with_its_own_condition() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.previous = Some(case.compute().status);
+    case.now = NOW + LATER;
+    case.failure = Some(Failure {
+        reason: "UpgradeFailed",
+        message: "no".to_owned(),
+    });
+    let status = case.compute().status;
+    let at = |kind| condition(&status, kind).unwrap().last_transition_time.0;
+    assert_eq!(at(ConditionType::Installed), case.now);
+    assert_eq!(at(ConditionType::OperandsReady), NOW);
+    assert_eq!(at(ConditionType::Configured), NOW);
+}
+
+#[test]
+fn no_gpu_node_is_healthy_and_says_so() {
+    let case = Case::deployed(vec![]);
+    assert_eq!(case.state(), State::Ready);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "NoGpuNodes");
+}
+
+#[test]
+fn ready_of_cluster_policy_alone_is_not_believed() {
+    let case = Case::deployed(vec![node("a", 0)]);
+    assert_eq!(case.state(), State::Processing);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "RollingOut");
+}
+
+#[test]
+fn processing_ends_in_a_state_that_names_the_nodes() {
+    let mut case = Case::deployed(vec![node("a", 0), node("b", 1)]);
+    let recheck = case.compute().recheck.unwrap();
+    assert_eq!(recheck, NOW + STARTING_LIMIT);
+    case.now = recheck;
+    assert_eq!(case.state(), State::Warning);
+    assert!(
+        case.compute()
+            .status
+            .description
+            .contains("1 of 2 GPU nodes cannot be used (a)")
+    );
+    case.observed.gpu_nodes.pop();
+    assert_eq!(
+        case.state(),
+        State::Error,
+        "no node is usable for a technical cause"
+    );
+    case.observed.gpu_nodes[0].schedulable = false;
+    assert_eq!(case.state(), State::Warning, "a cordon is a user's to undo");
+}
+
+#[test]
+fn a_node_that_joins_does_not_flap_the_state() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.now = NOW + LATER;
+    let mut young = node("b", 0);
+    young.created = case.now;
+    case.observed.gpu_nodes.push(young);
+    case.observed.policies[0].state = Some("notReady".to_owned());
+    assert_eq!(case.state(), State::Ready);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "NodesStarting");
+    assert_eq!(case.compute().recheck, Some(case.now + STARTING_LIMIT));
+    case.now += STARTING_LIMIT;
+    assert_eq!(case.state(), State::Warning);
+}
+
+#[test]
+fn a_silent_controller_is_an_error_after_its_time() {
+    let mut case = Case::deployed(vec![]);
+    case.observed.policies[0].state = None;
+    assert_eq!(case.state(), State::Processing);
+    case.now = case.compute().recheck.unwrap();
+    assert_eq!(case.state(), State::Error);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "OperatorNotReporting");
+}
+
+#[test]
+fn not_ready_operands_become_a_warning_in_their_time_even_long_after_the_install() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.previous = Some(case.compute().status);
+    case.now = NOW + LATER;
+    case.observed.policies[0].state = Some("notReady".to_owned());
+    case.observed.policies[0].error =
+        Some(("OperandNotReady".to_owned(), "[state-dcgm-exporter]".to_owned()));
+    assert_eq!(case.state(), State::Processing);
+    case.previous = Some(case.compute().status);
+    case.now = case.compute().recheck.unwrap();
+    let status = case.compute().status;
+    assert_eq!(status.state, State::Warning);
+    assert!(
+        status.description.contains("[state-dcgm-exporter]"),
+        "{}",
+        status.description
+    );
+}
+
+#[test]
+fn a_refused_spec_is_a_warning_and_leaves_what_runs_in_the_status() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.previous = Some(case.compute().status);
+    let refusal = Refusal::OwnedValue {
+        path: "driver".to_owned(),
+    };
+    case.plan = Plan::Hold(Hold::Refused(refusal.clone()));
+    case.desired = Err(refusal);
+    let status = case.compute().status;
+    assert_eq!(status.state, State::Warning);
+    assert_eq!(case.reason(ConditionType::Configured), "OwnedValue");
+    assert_eq!(case.status_of(ConditionType::Installed), "True");
+    assert_eq!(status.release.unwrap().revision, 1);
+    assert!(status.driver.is_some());
+    assert_eq!(
+        status.description,
+        "spec.values.driver is set by the module, remove it from spec.values"
+    );
+}
+
+#[test]
+fn suspension_keeps_the_status_true() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.plan = Plan::Hold(Hold::Suspended);
+    assert_eq!(case.state(), State::Ready);
+    assert_eq!(case.reason(ConditionType::Configured), "Suspended");
+    assert!(case.compute().status.description.contains("spec.suspend"));
+    case.observed.gpu_nodes[0].allocatable = 0;
+    case.now = NOW + LATER;
+    assert_eq!(case.state(), State::Error);
+}
+
+#[test]
+fn a_foreign_release_is_a_warning_and_its_operands_are_not_ours() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.plan = Plan::Hold(Hold::Foreign(Foreign::Release));
+    assert_eq!(case.state(), State::Warning);
+    assert_eq!(case.reason(ConditionType::Configured), "ForeignRelease");
+    assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");
+    assert_eq!(case.compute().status.release, None);
+}
+
+#[test]
+fn facts_about_nodes_never_change_configured() {
+    for nodes in [vec![], vec![node("a", 0)], vec![node("a", 1)]] {
+        for now in [NOW, NOW + LATER] {
+            let mut case = Case::deployed(nodes.clone());
+            case.now = now;
+            assert_eq!(case.reason(ConditionType::Configured), "Configured");
+        }
+    }
+}
+
+#[test]
+fn a_failure_is_an_error_with_helms_own_words_also_while_it_is_waited() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.failure = Some(Failure {
+        reason: "UpgradeFailed",
+        message: "helm says no".to_owned(),
+    });
+    case.plan = Plan::Wait {
+        until: NOW,
+        why: Wait::Backoff,
+    };
+    let status = case.compute().status;
+    assert_eq!(status.state, State::Error);
+    assert_eq!(case.status_of(ConditionType::Installed), "False");
+    assert_eq!(status.description, "helm says no; it is tried again");
+}
+
+#[test]
+fn work_under_way_is_processing_and_deletion_is_deleting() {
+    let mut case = Case::deployed(vec![]);
+    for (action, reason) in [
+        (Action::Upgrade(Cause::Install), "Installing"),
+        (Action::Upgrade(Cause::ForeignChange), "Upgrading"),
+        (
+            Action::Rollback {
+                to: 1,
+                found: HelmStatus::PendingUpgrade,
+            },
+            "Recovering",
+        ),
+    ] {
+        case.plan = Plan::Act(action);
+        assert_eq!(case.state(), State::Processing);
+        assert_eq!(case.reason(ConditionType::Installed), reason);
+    }
+    case.deleting = Some(NOW);
+    case.plan = Plan::Act(Action::Uninstall { hooks: true });
+    assert_eq!(case.state(), State::Deleting);
+    case.plan = Plan::AwaitRemoval(["a", "b", "c", "d"].map(ToOwned::to_owned).to_vec());
+    assert_eq!(case.state(), State::Deleting);
+    let status = case.compute().status;
+    assert!(
+        status.description.ends_with("still removing a, b, c and 1 more"),
+        "{}",
+        status.description
+    );
+    case.previous = Some(status);
+    case.now = case.compute().recheck.unwrap();
+    assert_eq!(case.state(), State::Error, "what is stuck is said to be");
+}
+
+#[test]
+fn somebody_elses_operation_is_bounded() {
+    let mut case = Case::deployed(vec![]);
+    case.plan = Plan::Wait {
+        until: NOW,
+        why: Wait::ForeignOperation(HelmStatus::PendingUpgrade),
+    };
+    assert_eq!(case.state(), State::Processing);
+    case.previous = Some(case.compute().status);
+    case.now = case.compute().recheck.unwrap();
+    assert_eq!(case.state(), State::Error);
+}
