@@ -1,1 +1,3 @@
 //! The Kyma GPU module.
+pub mod kube_api;
+pub mod lease;
