@@ -1,3 +1,5 @@
 //! Entry point of the `gpu-manager` binary.
 
-fn main() {}
+fn main() {
+    print!("{}", gpu_manager::crds::render().unwrap());
+}

@@ -1,0 +1,108 @@
+//! `GpuModule`: what an admin may ask for.
+//!
+//! Every field is optional and none has a schema default: a persisted default would freeze today's choice into
+//! stored objects. An empty field means the catalogue's default, resolved on each pass and shown in the status.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{DriverBranch, GpuModuleStatus};
+
+/// What is asked for; an empty spec installs the module's defaults.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "operator.kyma-project.io",
+    version = "v1alpha1",
+    kind = "GpuModule",
+    doc = "GPUs for this cluster: NVIDIA's gpu-operator, installed, upgraded and removed by the Kyma GPU module.",
+    plural = "gpumodules",
+    category = "kyma-modules",
+    category = "kyma-gpu",
+    status = "GpuModuleStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    label("kyma-project.io/module", "gpu"),
+    validation = Rule::new("self.metadata.name == 'default'")
+        .message("only one GpuModule is allowed and its name must be 'default'"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.release.chartVersion"),
+    printcolumn(name = "GPU nodes", type_ = "string", json_path = ".status.gpuNodes.summary"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuModuleSpec {
+    /// Version of NVIDIA's gpu-operator chart, for example 26.7.0. Empty: the module's default version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = r"^[0-9]{2}\.[0-9]{1,2}\.[0-9]{1,3}$"))]
+    pub chart_version: Option<String>,
+
+    /// Where the NVIDIA driver comes from. Empty: a precompiled driver container for Garden Linux.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverSpec>,
+
+    /// Further values of the gpu-operator chart, merged over the module's own as Helm would: maps deeply, lists
+    /// replaced, null removes a default. Values that the module owns are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "free_form")]
+    pub values: Option<Map<String, Value>>,
+
+    /// True stops every change to the release while the status stays current. Deletion still uninstalls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+}
+
+/// Where the NVIDIA driver comes from.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!has(self.mode) || self.mode != 'Preinstalled' || (!has(self.branch) && !has(self.installerRelease) && !has(self.repository))"
+).message("mode Preinstalled takes the driver of the node image: remove branch, installerRelease and repository"))]
+pub struct DriverSpec {
+    /// Who brings the driver onto the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<DriverMode>,
+
+    /// Driver branch. Empty: the module's default branch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<DriverBranch>,
+
+    /// Release of the Garden Linux NVIDIA installer whose driver images are used, for example 1.17.0.
+    /// Empty: the release that this module was built with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 24), regex(pattern = r"^[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$"))]
+    pub installer_release: Option<String>,
+
+    /// Registry path that holds the installer's releases, without tag, for a mirror.
+    /// Empty: ghcr.io/gardenlinux/gardenlinux-nvidia-installer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 255),
+        regex(
+            pattern = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*$"
+        )
+    )]
+    pub repository: Option<String>,
+}
+
+/// Precompiled: NVIDIA's operator runs a driver container per kernel. Preinstalled: the node image already has the
+/// driver and no driver container runs. Empty: Precompiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DriverMode {
+    /// NVIDIA's operator runs a driver container that was compiled for the node's kernel.
+    #[default]
+    Precompiled,
+    /// The node image has the driver; no driver container runs.
+    Preinstalled,
+}
+
+/// An object of any shape with a bounded number of top-level keys.
+fn free_form(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "nullable": true,
+        "maxProperties": 64,
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}

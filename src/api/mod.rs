@@ -1,0 +1,18 @@
+//! The custom resource `GpuModule` and the names the module goes by.
+//!
+//! Only data: no I/O, no client, no decisions. The CRD in `crds/` is generated from these types.
+
+mod bounded;
+mod gpu_module;
+mod names;
+mod status;
+
+pub use bounded::{DriverBranch, UnknownBranch};
+pub use gpu_module::{DriverMode, DriverSpec, GpuModule, GpuModuleSpec};
+pub use names::*;
+pub use status::{
+    ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, ReleaseStatus, State, condition,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The status: what users, the dashboard and the CLI read.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DriverBranch, DriverMode};
+
+/// The state that the Kyma dashboard and CLI show for a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum State {
+    /// Everything works.
+    Ready,
+    /// Work is under way and ends by itself within a bound.
+    Processing,
+    /// A user must act.
+    Warning,
+    /// A technical failure that is retried.
+    Error,
+    /// The module is being removed.
+    Deleting,
+}
+
+impl State {
+    /// Every state, for metrics.
+    pub const ALL: [Self; 5] = [
+        Self::Ready,
+        Self::Processing,
+        Self::Warning,
+        Self::Error,
+        Self::Deleting,
+    ];
+
+    /// The word in the status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Processing => "Processing",
+            Self::Warning => "Warning",
+            Self::Error => "Error",
+            Self::Deleting => "Deleting",
+        }
+    }
+}
+
+/// Status of the GPU module.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuModuleStatus {
+    /// Ready, Processing, Warning, Error or Deleting.
+    pub state: State,
+
+    /// One sentence: what the state means here and what to do.
+    pub description: String,
+
+    /// Generation of the GpuModule that this status was computed from.
+    pub observed_generation: i64,
+
+    /// Configured, Installed, OperandsReady and their summary Ready.
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+
+    /// The Helm release as the module last left it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<ReleaseStatus>,
+
+    /// The driver as resolved from the spec and the module's defaults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverStatus>,
+
+    /// How many GPU nodes there are and how many of them can run GPU work now.
+    pub gpu_nodes: GpuNodesStatus,
+
+    /// The last value of the annotation gpu-manager.kyma-project.io/reconcile-at that was acted upon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_handled_reconcile_at: Option<String>,
+}
+
+/// The Helm release that the module made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleaseStatus {
+    /// Name of the release.
+    pub name: String,
+    /// Namespace of the release.
+    pub namespace: String,
+    /// Chart version, for example 26.7.0.
+    pub chart_version: String,
+    /// Version of NVIDIA's gpu-operator in that chart, for example v26.7.0.
+    pub app_version: String,
+    /// Revision that the module made or accepted last.
+    pub revision: i64,
+    /// SHA-256 of the values of that revision, in hexadecimal.
+    pub values_digest: String,
+}
+
+/// The driver that the module asks NVIDIA's operator for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriverStatus {
+    /// Precompiled or Preinstalled.
+    pub mode: DriverMode,
+    /// Driver branch; absent with mode Preinstalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<DriverBranch>,
+    /// Release of the Garden Linux NVIDIA installer; absent with mode Preinstalled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub installer_release: Option<String>,
+}
+
+/// Count of GPU nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuNodesStatus {
+    /// Nodes with an NVIDIA GPU.
+    pub total: u32,
+    /// Those of them on which a Pod can get a GPU now.
+    pub usable: u32,
+    /// Both in short, for example 2/3.
+    pub summary: String,
+}
+
+impl GpuNodesStatus {
+    /// Counts with their summary.
+    pub fn new(usable: u32, total: u32) -> Self {
+        Self {
+            total,
+            usable,
+            summary: format!("{usable}/{total}"),
+        }
+    }
+}
+
+/// Types of the conditions, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConditionType {
+    /// The spec and the cluster let the module act.
+    Configured,
+    /// The Helm release is deployed as wanted.
+    Installed,
+    /// NVIDIA's operands work on the GPU nodes.
+    OperandsReady,
+    /// True exactly when the state is Ready.
+    Ready,
+}
+
+impl ConditionType {
+    /// The word in the condition's `type`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Configured => "Configured",
+            Self::Installed => "Installed",
+            Self::OperandsReady => "OperandsReady",
+            Self::Ready => "Ready",
+        }
+    }
+}
+
+/// The condition of that type, where there is one.
+pub fn condition(status: &GpuModuleStatus, kind: ConditionType) -> Option<&Condition> {
+    status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == kind.as_str())
+}

@@ -1,0 +1,61 @@
+use kube::CustomResourceExt;
+
+use super::*;
+
+#[test]
+fn crd_file_is_what_the_types_say() {
+    let generated = crate::crds::render().unwrap();
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/crds/operator.kyma-project.io_gpumodules.yaml"
+    );
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == generated,
+        "crds/ is stale: run `make crds` and look at the difference (cargo run -- crds > {path})"
+    );
+}
+
+#[test]
+fn schema_has_no_defaults() {
+    let crd = serde_json::to_value(GpuModule::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    assert!(!schema.to_string().contains("\"default\":"), "{schema}");
+}
+
+/// Walks the schema of the spec and names what has no bound.
+fn unbounded(path: &str, schema: &serde_json::Value, found: &mut Vec<String>) {
+    match schema["type"].as_str() {
+        Some("string") if schema.get("maxLength").is_none() && schema.get("enum").is_none() => {
+            found.push(path.to_owned());
+        }
+        Some("array") if schema.get("maxItems").is_none() => found.push(path.to_owned()),
+        Some("object") if schema.get("properties").is_none() && schema.get("maxProperties").is_none() => {
+            found.push(path.to_owned());
+        }
+        _ => {}
+    }
+    for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+        unbounded(&format!("{path}.{name}"), child, found);
+    }
+    if let Some(items) = schema.get("items") {
+        unbounded(&format!("{path}[]"), items, found);
+    }
+}
+
+#[test]
+fn every_string_list_and_map_of_the_spec_is_bounded() {
+    let crd = serde_json::to_value(GpuModule::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let mut found = Vec::new();
+    unbounded("spec", schema, &mut found);
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn branch_is_a_number_of_the_known_set() {
+    let spec: DriverSpec = serde_json::from_str(r#"{"branch": 580}"#).unwrap();
+    assert_eq!(spec.branch, Some(DriverBranch::R580));
+    let error = serde_json::from_str::<DriverSpec>(r#"{"branch": 595}"#).unwrap_err();
+    assert!(error.to_string().contains("use one of 570, 580, 590"), "{error}");
+}

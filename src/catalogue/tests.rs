@@ -1,0 +1,79 @@
+use super::*;
+
+fn catalogue() -> Catalogue {
+    Catalogue::compiled_in().unwrap()
+}
+
+#[test]
+fn compiled_in_catalogue_offers_the_documented_versions() {
+    let catalogue = catalogue();
+    let offered: Vec<_> = catalogue
+        .installable()
+        .into_iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(offered, ["26.7.0", "26.3.3"]);
+    assert_eq!(catalogue.default_chart().unwrap().version, Version::new(26, 7, 0));
+    assert_eq!(
+        catalogue.chart(&Version::new(25, 10, 1)).unwrap().stage,
+        Stage::UpgradeFrom
+    );
+    assert_eq!(catalogue.defaults.driver.branch, DriverBranch::R580);
+}
+
+#[test]
+fn every_offered_line_is_reached_from_a_known_one() {
+    let catalogue = catalogue();
+    let lines: Vec<_> = catalogue.charts().map(Chart::line).collect();
+    for chart in catalogue.charts().filter(|chart| chart.stage == Stage::Install) {
+        assert!(
+            lines.contains(&chart.upgrades_from),
+            "{} cannot be reached",
+            chart.version
+        );
+    }
+}
+
+#[test]
+fn the_same_files_load_from_a_folder() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("chart-values");
+    let loaded = Catalogue::from_folder(&folder).unwrap();
+    assert_eq!(format!("{loaded:?}"), format!("{:?}", catalogue()));
+}
+
+#[test]
+fn contradicting_charts_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("chart-values");
+    std::fs::create_dir(folder.path().join("charts")).unwrap();
+    for file in ["defaults.yaml", "gardenlinux.yaml"] {
+        std::fs::copy(source.join(file), folder.path().join(file)).unwrap();
+    }
+    let chart = std::fs::read_to_string(source.join("charts/26.7.0.yaml")).unwrap();
+    for (from, to, complaint) in [
+        ("sha256: bf6b", "sha256: BF6B", "SHA-256"),
+        ("upgradesFrom: \"26.3\"", "upgradesFrom: \"26.7\"", "not older"),
+        (
+            "driverLayout: NVIDIADriver",
+            "driverLayout: ClusterPolicy",
+            "exactly when",
+        ),
+        ("stage: Install", "stage: Retired", "default chart version 26.7.0"),
+        ("stage: Install", "stage: Sometimes", "26.7.0.yaml"),
+        ("ownedValues:", "ownedVariables:", "26.7.0.yaml"),
+    ] {
+        assert!(chart.contains(from), "{from}");
+        std::fs::write(folder.path().join("charts/26.7.0.yaml"), chart.replace(from, to)).unwrap();
+        let error = Catalogue::from_folder(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{to}: {error}");
+    }
+}
+
+#[test]
+fn minor_versions_are_ordered_by_number() {
+    let parse = |text: &str| text.parse::<MinorVersion>().unwrap();
+    assert!(parse("25.10") > parse("25.3"));
+    assert_eq!(parse("1.33+"), parse("1.33"));
+    assert!("1".parse::<MinorVersion>().is_err());
+    assert!("1.x".parse::<MinorVersion>().is_err());
+}

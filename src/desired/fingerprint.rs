@@ -1,0 +1,50 @@
+//! Digests by which a release is known again without starting Helm.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+
+/// SHA-256 over `parts`, each preceded by its length so that no two lists of parts are taken for each other.
+/// In hexadecimal.
+pub fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize()
+        .iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+/// Identifies chart, values and flags of a release; kept as a label on its Secret, so 32 digits (63 are allowed).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint(String);
+
+impl Fingerprint {
+    /// The fingerprint of what Helm is told.
+    pub fn of(chart_sha256: &str, values_digest: &str, flags: &[&str]) -> Self {
+        let parts = [chart_sha256, values_digest]
+            .into_iter()
+            .chain(flags.iter().copied());
+        let mut text = digest(parts.map(str::as_bytes));
+        text.truncate(32);
+        Self(text)
+    }
+
+    /// As the label has it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,123 @@
+//! Step 1, pure: spec and catalogue become [`Desired`], the release that is wanted, or a [`Refusal`].
+//!
+//! Values are base + overlay of the chart version + typed spec + `spec.values`, merged as Helm would. Whatever leaves
+//! this module is safe to hand to Helm: no value of the module was overridden and no user text is template code.
+
+mod driver;
+mod fingerprint;
+mod merge;
+mod owned;
+mod path;
+mod refusal;
+
+use semver::Version;
+use serde_json::{Map, Value, json};
+
+use crate::api::{GpuModuleSpec, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
+
+pub use driver::ResolvedDriver;
+pub use fingerprint::{Fingerprint, digest};
+pub use refusal::Refusal;
+
+#[cfg(test)]
+mod tests;
+
+/// Most bytes that the merged values may have as JSON; Helm stores them in each release Secret, whose limit is 1 MiB.
+pub const MAX_VALUES_BYTES: usize = 256 * 1024;
+
+/// The release that is wanted. Only [`resolve`] makes one.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Desired {
+    /// The chart to install.
+    pub chart: Chart,
+    /// The driver as resolved from the spec and the defaults.
+    pub driver: ResolvedDriver,
+    /// The values for Helm.
+    pub values: Value,
+    /// SHA-256 of the values, in hexadecimal.
+    pub values_digest: String,
+    /// Identifies chart, values and Helm flags together.
+    pub fingerprint: Fingerprint,
+}
+
+/// Turns a spec into the wanted release. `flags` are the fixed flags of `helm upgrade`, part of the fingerprint.
+pub fn resolve(spec: &GpuModuleSpec, catalogue: &Catalogue, flags: &[&str]) -> Result<Desired, Refusal> {
+    let chart = wanted_chart(spec.chart_version.as_deref(), catalogue)?;
+    let driver = ResolvedDriver::new(spec.driver.as_ref(), &catalogue.defaults.driver);
+    let empty = Map::new();
+    let user = spec.values.as_ref().unwrap_or(&empty);
+    let lists = &catalogue.defaults.merged_lists;
+
+    owned::check(
+        user,
+        catalogue.defaults.owned_values.iter().chain(&chart.owned_values),
+    )?;
+    merge::check_reserved(user, &catalogue.base, lists)?;
+
+    let mut values = catalogue.base.clone();
+    merge::merge(&mut values, &chart.values, lists);
+    merge::merge(&mut values, &driver.values(chart.driver_layout), &[]);
+    merge::merge(&mut values, user, lists);
+    if let Some(object) = driver.object(chart, &values) {
+        owned::refuse_template_text(&object)?;
+        values.insert("extraObjects".to_owned(), json!([object]));
+    }
+
+    let values = Value::Object(values);
+    let text = values.to_string();
+    if text.len() > MAX_VALUES_BYTES {
+        return Err(Refusal::ValuesTooLarge { bytes: text.len() });
+    }
+    let values_digest = digest([text.as_bytes()]);
+    let fingerprint = Fingerprint::of(&chart.sha256, &values_digest, flags);
+    Ok(Desired {
+        chart: chart.clone(),
+        driver,
+        values,
+        values_digest,
+        fingerprint,
+    })
+}
+
+fn wanted_chart<'a>(asked: Option<&str>, catalogue: &'a Catalogue) -> Result<&'a Chart, Refusal> {
+    let known = || {
+        catalogue
+            .installable()
+            .into_iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let unknown = |asked: &str| Refusal::UnknownChartVersion {
+        asked: asked.to_owned(),
+        known: known(),
+    };
+    let chart = match asked {
+        None => catalogue.default_chart().ok_or_else(|| unknown("default"))?,
+        Some(asked) => {
+            let version = Version::parse(asked).map_err(|_| unknown(asked))?;
+            catalogue.chart(&version).ok_or_else(|| unknown(asked))?
+        }
+    };
+    match chart.stage {
+        Stage::Install => Ok(chart),
+        Stage::UpgradeFrom | Stage::Retired => Err(Refusal::RetiredChartVersion {
+            asked: chart.version.to_string(),
+            known: known(),
+        }),
+    }
+}
+
+impl Desired {
+    /// True where one NVIDIADriver describes the driver.
+    pub fn uses_driver_object(&self) -> bool {
+        self.chart.driver_layout == DriverLayout::NvidiaDriver && self.driver.is_managed()
+    }
+
+    /// Where the release lives, in words: `gpu-operator/gpu-operator`.
+    pub fn release_path() -> String {
+        format!("{RELEASE_NAMESPACE}/{RELEASE_NAME}")
+    }
+}

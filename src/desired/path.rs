@@ -1,0 +1,25 @@
+//! Dotted paths into values, for example `operator.tolerations`. No key of NVIDIA's chart has a dot.
+
+use serde_json::{Map, Value};
+
+/// The value at `path`, if every part of the way is a map.
+pub fn get<'a>(values: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
+    let mut parts = path.split('.');
+    let first = values.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.as_object()?.get(part))
+}
+
+/// Where `values` reach into `path`: the path itself when it or anything below it is set, or a shorter one when a map
+/// on the way is replaced by something that is no map (`null` included, which would remove all below it).
+pub fn touched<'a>(values: &Map<String, Value>, path: &'a str) -> Option<&'a str> {
+    let mut map = values;
+    for (at, _) in path.match_indices('.').chain([(path.len(), "")]) {
+        let key = path[..at].rsplit('.').next()?;
+        match map.get(key)? {
+            _ if at == path.len() => return Some(path),
+            Value::Object(below) => map = below,
+            _ => return Some(&path[..at]),
+        }
+    }
+    None
+}

@@ -1,0 +1,268 @@
+use serde_json::json;
+
+use super::*;
+
+const FLAGS: &[&str] = &["--server-side=true"];
+
+fn spec(value: Value) -> GpuModuleSpec {
+    serde_json::from_value(value).unwrap()
+}
+
+fn desired(value: Value) -> Result<Desired, Refusal> {
+    resolve(&spec(value), &Catalogue::compiled_in().unwrap(), FLAGS)
+}
+
+fn values(value: Value) -> Value {
+    desired(value).unwrap().values
+}
+
+#[test]
+fn values_of_every_version_and_mode_are_golden() {
+    for version in ["26.7.0", "26.3.3"] {
+        for mode in ["Precompiled", "Preinstalled"] {
+            let values = values(json!({ "chartVersion": version, "driver": { "mode": mode } }));
+            insta::assert_yaml_snapshot!(format!("values-{version}-{mode}"), values);
+        }
+    }
+}
+
+#[test]
+fn empty_spec_means_the_defaults_of_the_catalogue() {
+    let empty = desired(json!({})).unwrap();
+    let spelled_out = json!({
+        "chartVersion": "26.7.0",
+        "driver": { "mode": "Precompiled", "branch": 580, "installerRelease": "1.17.0" },
+    });
+    assert_eq!(empty.values, values(spelled_out));
+    assert_eq!(empty.driver.status().branch, Some(crate::api::DriverBranch::R580));
+}
+
+#[test]
+fn typed_driver_reaches_the_object_of_each_layout() {
+    let driver = json!({ "branch": 590, "installerRelease": "1.18.0", "repository": "mirror.example/nv" });
+    let newer = values(json!({ "driver": driver }));
+    assert_eq!(newer["extraObjects"][0]["spec"]["version"], "590");
+    assert_eq!(
+        newer["extraObjects"][0]["spec"]["repository"],
+        "mirror.example/nv/1.18.0"
+    );
+    assert_eq!(newer["driver"].get("version"), None);
+
+    let older = values(json!({ "driver": driver, "chartVersion": "26.3.3" }));
+    assert_eq!(older["driver"]["version"], "590");
+    assert_eq!(older["driver"]["repository"], "mirror.example/nv/1.18.0");
+    assert_eq!(older.get("extraObjects"), None);
+}
+
+#[test]
+fn user_values_merge_as_helm_would() {
+    let merged = values(json!({ "values": {
+        "toolkit": { "installDir": "/opt/elsewhere", "enabled": null },
+        "dcgmExporter": null,
+        "mig": { "strategy": "mixed" },
+        "devicePlugin": { "args": ["a"] },
+    }}));
+    assert_eq!(merged["toolkit"]["installDir"], "/opt/elsewhere");
+    assert_eq!(
+        merged["toolkit"]["env"][0]["name"], "RUNTIME_CONFIG_SOURCE",
+        "siblings stay"
+    );
+    assert!(
+        merged["toolkit"].as_object().unwrap().contains_key("enabled"),
+        "null must reach Helm"
+    );
+    assert!(merged["dcgmExporter"].is_null());
+    assert_eq!(merged["mig"]["strategy"], "mixed");
+    assert_eq!(merged["devicePlugin"]["args"], json!(["a"]));
+}
+
+#[test]
+fn tolerations_are_added_to_the_defaults_everywhere() {
+    let toleration = json!({ "key": "team", "operator": "Exists" });
+    let nvidia = json!({ "key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule" });
+    let merged = values(json!({ "values": {
+        "daemonsets": { "tolerations": [toleration, nvidia] },
+        "node-feature-discovery": { "worker": { "tolerations": [toleration] } },
+    }}));
+    assert_eq!(merged["daemonsets"]["tolerations"], json!([nvidia, toleration]));
+    assert_eq!(
+        merged["extraObjects"][0]["spec"]["tolerations"],
+        json!([nvidia, toleration])
+    );
+    assert_eq!(
+        merged["node-feature-discovery"]["worker"]["tolerations"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    assert_eq!(
+        values(json!({ "values": { "daemonsets": { "tolerations": null } } }))["daemonsets"]["tolerations"],
+        json!([nvidia]),
+        "the default toleration cannot be emptied"
+    );
+}
+
+#[test]
+fn toolkit_environment_is_merged_by_name() {
+    let merged = values(json!({ "values": { "toolkit": { "env": [
+        { "name": "RUNTIME_CONFIG_SOURCE", "value": "command" },
+        { "name": "DEBUG", "value": "1" },
+    ]}}}));
+    assert_eq!(
+        merged["toolkit"]["env"],
+        json!([
+            { "name": "RUNTIME_CONFIG_SOURCE", "value": "command" },
+            { "name": "DEBUG", "value": "1" },
+        ])
+    );
+}
+
+#[test]
+fn user_rules_of_nfd_are_added_and_the_modules_rule_cannot_be_replaced() {
+    let custom = |rules: Value| json!({ "values": { "node-feature-discovery": { "worker": { "config": { "sources": { "custom": rules } } } } } });
+    let merged = values(custom(json!([{ "name": "mine" }])));
+    let rules = merged["node-feature-discovery"]["worker"]["config"]["sources"]["custom"]
+        .as_array()
+        .unwrap();
+    let names: Vec<_> = rules.iter().map(|rule| rule["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["gardenlinux-version", "mine"]);
+
+    let path = "node-feature-discovery.worker.config.sources.custom".to_owned();
+    for rules in [
+        json!([{ "name": "gardenlinux-version" }]),
+        json!(null),
+        json!("text"),
+    ] {
+        assert_eq!(
+            desired(custom(rules)).unwrap_err(),
+            Refusal::OwnedValue { path: path.clone() }
+        );
+    }
+}
+
+#[test]
+fn what_the_module_owns_is_refused_by_path() {
+    for (user, path) in [
+        (json!({ "extraObjects": [] }), "extraObjects"),
+        (json!({ "driver": { "version": "1" } }), "driver"),
+        (json!({ "driver": null }), "driver"),
+        (
+            json!({ "clusterPolicy": { "deployCR": false } }),
+            "clusterPolicy.deployCR",
+        ),
+        (json!({ "clusterPolicy": null }), "clusterPolicy"),
+        (json!({ "gpuCluster": { "deployCR": true } }), "gpuCluster"),
+        (
+            json!({ "operator": { "upgradeCRD": true } }),
+            "operator.upgradeCRD",
+        ),
+        (
+            json!({ "operator": { "cleanupCRD": true } }),
+            "operator.cleanupCRD",
+        ),
+        (json!({ "operator": "x" }), "operator"),
+        (json!({ "hostPaths": { "rootFS": "/" } }), "hostPaths"),
+        (
+            json!({ "sandboxWorkloads": { "enabled": true } }),
+            "sandboxWorkloads",
+        ),
+        (
+            json!({ "node-feature-discovery": null }),
+            "node-feature-discovery",
+        ),
+        (
+            json!({ "node-feature-discovery": { "worker": 1 } }),
+            "node-feature-discovery.worker",
+        ),
+    ] {
+        let refused = desired(json!({ "values": user })).unwrap_err();
+        assert_eq!(
+            refused,
+            Refusal::OwnedValue {
+                path: path.to_owned()
+            },
+            "{user}"
+        );
+    }
+    desired(json!({ "values": { "operator": { "logging": { "level": "debug" } }, "clusterPolicy": {} } }))
+        .unwrap();
+}
+
+#[test]
+fn driver_values_are_open_before_nvidiadriver_but_for_its_switch() {
+    let at = |driver: Value| desired(json!({ "chartVersion": "26.3.3", "values": { "driver": driver } }));
+    at(json!({ "upgradePolicy": { "maxParallelUpgrades": 2 } })).unwrap();
+    assert_eq!(
+        at(json!({ "nvidiaDriverCRD": { "enabled": true } })).unwrap_err(),
+        Refusal::OwnedValue {
+            path: "driver.nvidiaDriverCRD".to_owned()
+        }
+    );
+}
+
+#[test]
+fn template_text_never_reaches_extra_objects() {
+    for tolerations in [
+        json!([{ "key": "{{ lookup \"v1\" \"Secret\" \"kube-system\" \"x\" }}" }]),
+        json!([{ "{{ x }}": "key" }]),
+        json!({ "nested": [["{{"]] }),
+    ] {
+        let refused =
+            desired(json!({ "values": { "daemonsets": { "tolerations": tolerations } } })).unwrap_err();
+        assert!(
+            matches!(refused, Refusal::TemplateText { .. }),
+            "{tolerations}: {refused}"
+        );
+        assert!(!refused.to_string().contains("lookup"), "{refused}");
+    }
+    desired(json!({ "values": { "devicePlugin": { "args": ["{{ not bound for extraObjects }}"] } } }))
+        .unwrap();
+}
+
+#[test]
+fn versions_that_are_not_offered_name_those_that_are() {
+    for (asked, reason) in [
+        ("26.6.9", "UnknownChartVersion"),
+        ("25.10.1", "RetiredChartVersion"),
+    ] {
+        let refused = desired(json!({ "chartVersion": asked })).unwrap_err();
+        assert_eq!(refused.reason(), reason);
+        assert!(
+            refused.to_string().ends_with("use one of 26.7.0, 26.3.3"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn values_over_the_limit_are_refused() {
+    let args = json!([("x".repeat(MAX_VALUES_BYTES))]);
+    let refused = desired(json!({ "values": { "devicePlugin": { "args": args } } })).unwrap_err();
+    assert!(matches!(refused, Refusal::ValuesTooLarge { bytes } if bytes > MAX_VALUES_BYTES));
+}
+
+#[test]
+fn fingerprint_changes_with_chart_values_and_flags_and_with_nothing_else() {
+    let catalogue = Catalogue::compiled_in().unwrap();
+    let of = |value: Value, flags: &[&str]| resolve(&spec(value), &catalogue, flags).unwrap().fingerprint;
+    let plain = of(json!({}), FLAGS);
+    assert_eq!(plain.as_str().len(), 32);
+    assert_eq!(plain, of(json!({ "suspend": true, "values": {} }), FLAGS));
+    let others = [
+        of(json!({ "chartVersion": "26.3.3" }), FLAGS),
+        of(json!({ "values": { "mig": { "strategy": "mixed" } } }), FLAGS),
+        of(json!({}), &["--server-side=false"]),
+    ];
+    for other in others {
+        assert_ne!(plain, other);
+    }
+}
+
+#[test]
+fn digests_do_not_depend_on_the_order_of_keys() {
+    // Guards against a dependency that switches serde_json to insertion order.
+    let one: Value = serde_json::from_str(r#"{"b":1,"a":2}"#).unwrap();
+    assert_eq!(one.to_string(), r#"{"a":2,"b":1}"#);
+    assert_ne!(digest([&b"ab"[..], b"c"]), digest([&b"a"[..], b"bc"]));
+}

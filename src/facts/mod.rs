@@ -1,0 +1,65 @@
+//! What the operator knows of the cluster: small plain structs, reduced from the objects that it watches.
+//!
+//! Facts hold only what a decision or the status needs, so an object's heartbeat leaves them equal and causes no
+//! reconcile. No I/O and no clock here.
+
+mod node;
+mod release;
+mod stack;
+
+pub use node::{NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
+pub use release::{HelmStatus, History, Revision};
+pub use stack::{
+    CrdFacts, DaemonSetFacts, DriverFacts, HelmOwner, PolicyFacts, SurroundingNamespace, Surroundings,
+};
+
+use std::collections::BTreeMap;
+
+use semver::Version;
+
+use crate::catalogue::MinorVersion;
+
+/// What is known of the release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReleaseFacts {
+    /// The operator may not read release Secrets yet: the RoleBinding in the release's namespace is missing.
+    Unreadable,
+    /// Every revision that Helm has of the release.
+    Read(History),
+}
+
+/// What a real comparison through Helm found out about a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The revision that was read.
+    pub revision: i64,
+    /// Its chart version.
+    pub chart_version: Version,
+    /// Version of NVIDIA's gpu-operator in it.
+    pub app_version: String,
+    /// SHA-256 of its values, comparable to [`crate::desired::Desired::values_digest`].
+    pub values_digest: String,
+}
+
+/// Everything observed in one pass.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The release.
+    pub release: ReleaseFacts,
+    /// The last comparison through Helm, whatever revision it was of.
+    pub comparison: Option<Comparison>,
+    /// Live reads around the release; only there when a decision asked for them.
+    pub surroundings: Option<Surroundings>,
+    /// All nodes with an NVIDIA GPU.
+    pub gpu_nodes: Vec<NodeFacts>,
+    /// All ClusterPolicies.
+    pub policies: Vec<PolicyFacts>,
+    /// All NVIDIADrivers.
+    pub drivers: Vec<DriverFacts>,
+    /// DaemonSets of NVIDIA's operator and of NFD in the release's namespace.
+    pub daemon_sets: Vec<DaemonSetFacts>,
+    /// Every CRD of the cluster by name.
+    pub crds: BTreeMap<String, CrdFacts>,
+    /// Version of the API server.
+    pub kubernetes: MinorVersion,
+}

@@ -1,0 +1,89 @@
+//! NVIDIA's stack as it stands in the cluster.
+
+use jiff::Timestamp;
+
+use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE};
+
+/// The Helm release that an object says it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HelmOwner {
+    /// Annotation `meta.helm.sh/release-name`.
+    pub release: String,
+    /// Annotation `meta.helm.sh/release-namespace`.
+    pub namespace: String,
+}
+
+impl HelmOwner {
+    /// True for the module's release, by name and namespace.
+    pub fn is_module_release(&self) -> bool {
+        self.release == RELEASE_NAME && self.namespace == RELEASE_NAMESPACE
+    }
+}
+
+/// A ClusterPolicy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyFacts {
+    /// Its name.
+    pub name: String,
+    /// The release it belongs to.
+    pub owner: Option<HelmOwner>,
+    /// `status.state`: ready or notReady; `None` before NVIDIA's operator has seen it.
+    pub state: Option<String>,
+    /// Reason and message of the condition `Error`, where it is True.
+    pub error: Option<(String, String)>,
+}
+
+/// An NVIDIADriver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverFacts {
+    /// Its name.
+    pub name: String,
+    /// The release it belongs to.
+    pub owner: Option<HelmOwner>,
+    /// `status.state`.
+    pub state: Option<String>,
+    /// Reason and message of the condition `Error`, where it is True.
+    pub error: Option<(String, String)>,
+}
+
+/// A DaemonSet in the release's namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaemonSetFacts {
+    /// Its name.
+    pub name: String,
+    /// Pods that should run.
+    pub desired: i32,
+    /// Pods that are ready.
+    pub ready: i32,
+}
+
+/// A CRD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrdFacts {
+    /// Annotation [`crate::api::ANNOTATION_SPEC_DIGEST`], where the module applied it.
+    pub spec_digest: Option<String>,
+}
+
+/// The namespace of the release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SurroundingNamespace {
+    /// There is none.
+    Absent,
+    /// The module made it.
+    Ours,
+    /// Somebody else made it.
+    Foreign,
+    /// It is being deleted; nothing can be created in it.
+    Terminating,
+}
+
+/// What has to be read from the API server just before acting, since no watch tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The namespace of the release.
+    pub namespace: SurroundingNamespace,
+    /// Owner of ClusterRole `gpu-operator`, which every release of NVIDIA's chart has; outer `None`: there is none.
+    pub cluster_role: Option<Option<HelmOwner>>,
+    /// When this was read.
+    pub read_at: Timestamp,
+}

@@ -1,0 +1,56 @@
+//! Counts failures of one GpuModule and says when to try again.
+//!
+//! kube's error policy is not told of successes, so it cannot do this. The pause grows from 5 s to 10 min and is jittered; a
+//! success, a new generation or a `reconcile-at` begins anew.
+
+use jiff::{SignedDuration, Timestamp};
+
+const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(5);
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
+
+/// Failures in a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    failures: u32,
+    retry_at: Option<Timestamp>,
+    generation: i64,
+}
+
+impl Attempts {
+    /// How many tries failed in a row.
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The end of the pause, if `now` lies in it.
+    pub fn blocked_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.retry_at.filter(|retry_at| *retry_at > now)
+    }
+
+    /// Forgets the failures of an older generation of the spec.
+    pub fn observe_generation(&mut self, generation: i64) {
+        if self.generation != generation {
+            *self = Self {
+                generation,
+                ..Self::default()
+            };
+        }
+    }
+
+    /// Forgets all failures.
+    pub fn succeeded(&mut self) {
+        self.failures = 0;
+        self.retry_at = None;
+    }
+
+    /// Notes a failure. `jitter` is a number from 0 to 1 that differs from replica to replica and from time to time.
+    pub fn failed(&mut self, now: Timestamp, jitter: f64) {
+        let doubled = FIRST_PAUSE
+            .saturating_mul(1 << self.failures.min(16))
+            .min(LONGEST_PAUSE);
+        // Between 80 % and 100 %, so that the cap stays the cap.
+        let pause = doubled.mul_f64(jitter.clamp(0.0, 1.0).mul_add(0.2, 0.8));
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now + pause);
+    }
+}

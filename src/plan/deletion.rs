@@ -1,0 +1,54 @@
+//! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
+
+use super::{Action, FOREIGN_OPERATION_LIMIT, Plan, Situation, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign};
+use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
+
+/// The next step towards nothing.
+pub fn step(s: &Situation<'_>) -> Plan {
+    if !s.finalizer {
+        return Plan::Keep;
+    }
+    let Some(surroundings) = &s.observed.surroundings else {
+        return Plan::Look;
+    };
+    match (&s.observed.release, surroundings.namespace) {
+        // A release cannot be anywhere but in its namespace.
+        (_, SurroundingNamespace::Absent) => gone(s),
+        (ReleaseFacts::Unreadable, SurroundingNamespace::Terminating) => Plan::Wait {
+            until: s.now + jiff::SignedDuration::from_secs(5),
+            why: Wait::NamespaceTerminating,
+        },
+        (ReleaseFacts::Unreadable, SurroundingNamespace::Foreign) if s.recorded.is_none() => {
+            Plan::Act(Action::RemoveFinalizer)
+        }
+        (ReleaseFacts::Unreadable, _) => Plan::Act(Action::OpenNamespace),
+        (ReleaseFacts::Read(history), _) if history.is_empty() => gone(s),
+        (ReleaseFacts::Read(history), _) if foreign::is_ours(s) => uninstall(s, history),
+        (ReleaseFacts::Read(_), _) => Plan::Act(Action::RemoveFinalizer),
+    }
+}
+
+fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
+    if let Some(latest) = history.latest()
+        && latest.status.is_pending()
+        && !latest.made_by_module()
+        && s.now < latest.changed + FOREIGN_OPERATION_LIMIT
+    {
+        let until = latest.changed + FOREIGN_OPERATION_LIMIT;
+        return Plan::Wait {
+            until,
+            why: Wait::ForeignOperation(latest.status),
+        };
+    }
+    Plan::Act(Action::Uninstall {
+        hooks: s.attempts.failures() < UNINSTALL_TRIES_WITH_HOOKS,
+    })
+}
+
+fn gone(s: &Situation<'_>) -> Plan {
+    let left = foreign::left_behind(s);
+    if left.is_empty() || !foreign::is_ours(s) {
+        return Plan::Act(Action::RemoveFinalizer);
+    }
+    Plan::AwaitRemoval(left)
+}

@@ -1,0 +1,121 @@
+//! Finds a stack that somebody else runs. It is never touched, whatever it is called.
+
+use super::Situation;
+use crate::api::{CLUSTER_POLICY_NAME, OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE};
+use crate::desired::Desired;
+use crate::facts::{HelmOwner, ReleaseFacts, SurroundingNamespace};
+
+/// Somebody else's stack.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Foreign {
+    /// The other GPU module is in the cluster.
+    #[error(
+        "the GPU module of API group gpu.kyma-project.io is in this cluster (CRD {OTHER_GPU_MODULE_CRD}), remove one of the two modules"
+    )]
+    OtherModule,
+    /// A release under the module's own name that the module did not make.
+    #[error(
+        "Helm release {} was not made by this module, uninstall it to let the module install its own",
+        Desired::release_path()
+    )]
+    Release,
+    /// An object of the stack that belongs to something else.
+    #[error(
+        "{kind} {name} belongs to {owner}, which this module did not make, remove that to let the module install its own"
+    )]
+    Object {
+        /// Kind of the object.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// The release that made it, or that nobody says so.
+        owner: String,
+    },
+}
+
+impl Foreign {
+    /// The reason of condition `Configured`.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::OtherModule => "OtherGpuModule",
+            Self::Release | Self::Object { .. } => "ForeignRelease",
+        }
+    }
+
+    fn object(kind: &'static str, name: &str, owner: Option<&HelmOwner>) -> Self {
+        let owner = owner.map_or_else(
+            || "no Helm release".to_owned(),
+            |owner| format!("Helm release {}/{}", owner.namespace, owner.release),
+        );
+        Self::Object {
+            kind,
+            name: name.to_owned(),
+            owner,
+        }
+    }
+}
+
+/// True where the release, or what is left of it, carries the module's mark.
+pub fn is_ours(s: &Situation<'_>) -> bool {
+    s.recorded.is_some() || matches!(&s.observed.release, ReleaseFacts::Read(history) if history.is_marked())
+}
+
+/// Finds what forbids the module to act.
+pub fn find(s: &Situation<'_>) -> Option<Foreign> {
+    if s.observed.crds.contains_key(OTHER_GPU_MODULE_CRD) {
+        return Some(Foreign::OtherModule);
+    }
+    if is_ours(s) {
+        return None;
+    }
+    if let ReleaseFacts::Read(history) = &s.observed.release
+        && !history.is_empty()
+    {
+        return Some(Foreign::Release);
+    }
+    // The module's own namespace tells that its release can be read once it has its rights there.
+    let surroundings = s.observed.surroundings.as_ref();
+    let unread = s.observed.release == ReleaseFacts::Unreadable
+        && surroundings.is_some_and(|around| around.namespace == SurroundingNamespace::Ours);
+    let may_be_ours = |owner: Option<&HelmOwner>| unread && owner.is_some_and(HelmOwner::is_module_release);
+
+    if let Some(policy) = s
+        .observed
+        .policies
+        .iter()
+        .find(|policy| !may_be_ours(policy.owner.as_ref()))
+    {
+        return Some(Foreign::object(
+            "ClusterPolicy",
+            &policy.name,
+            policy.owner.as_ref(),
+        ));
+    }
+    match surroundings.map(|around| &around.cluster_role) {
+        Some(Some(owner)) if !may_be_ours(owner.as_ref()) => {
+            Some(Foreign::object("ClusterRole", STACK_CLUSTER_ROLE, owner.as_ref()))
+        }
+        _ => None,
+    }
+}
+
+/// Names of what the module's release had made and that is still there.
+pub fn left_behind(s: &Situation<'_>) -> Vec<String> {
+    let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
+    let policies = s
+        .observed
+        .policies
+        .iter()
+        .filter(|policy| ours(&policy.owner) || policy.name == CLUSTER_POLICY_NAME);
+    let drivers = s.observed.drivers.iter().filter(|driver| ours(&driver.owner));
+    policies
+        .map(|policy| format!("ClusterPolicy {}", policy.name))
+        .chain(drivers.map(|driver| format!("NVIDIADriver {}", driver.name)))
+        .chain(
+            s.observed
+                .daemon_sets
+                .iter()
+                .map(|set| format!("DaemonSet {}", set.name)),
+        )
+        .collect()
+}

@@ -1,0 +1,170 @@
+//! Step 3, pure: what is wanted and what is observed become a [`Plan`]. Every decision of the operator is made here.
+//!
+//! [`decide`] names one step; the reconciler takes it, observes again and asks again, until nothing is left to do. Time is
+//! an argument, so each row of the truth table is a plain test.
+
+mod attempts;
+mod deletion;
+mod foreign;
+mod hold;
+mod release;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::api::ReleaseStatus;
+use crate::desired::{Desired, Refusal};
+use crate::facts::{HelmStatus, Observed};
+
+pub use attempts::Attempts;
+pub use foreign::Foreign;
+pub use hold::Hold;
+
+#[cfg(test)]
+mod tests;
+
+/// How long a revision that somebody else's Helm has not finished is left alone: twice Helm's own default timeout.
+pub const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+
+/// After how many failed tries an uninstall goes on without NVIDIA's hook Jobs, which need a schedulable node and a
+/// pullable image.
+pub const UNINSTALL_TRIES_WITH_HOOKS: u32 = 2;
+
+/// Everything that a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The time of this pass.
+    pub now: Timestamp,
+    /// The GpuModule has a deletion timestamp.
+    pub deleting: bool,
+    /// The GpuModule carries the module's finalizer.
+    pub finalizer: bool,
+    /// `spec.suspend`.
+    pub suspended: bool,
+    /// The wanted release, or why there is none.
+    pub desired: Result<&'a Desired, &'a Refusal>,
+    /// `status.release`: what the module left.
+    pub recorded: Option<&'a ReleaseStatus>,
+    /// What was observed.
+    pub observed: &'a Observed,
+    /// Failures so far.
+    pub attempts: &'a Attempts,
+    /// A real comparison with the release is due, whatever the labels say.
+    pub comparison_due: bool,
+}
+
+/// The next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Everything is as wanted.
+    Keep,
+    /// Nothing may be done, for a reason that a user or another program must remove.
+    Hold(Hold),
+    /// Nothing is done before that time.
+    Wait {
+        /// When to look again.
+        until: Timestamp,
+        /// What is waited for.
+        why: Wait,
+    },
+    /// Acting is next: read from the API server what no watch tells, then decide again.
+    Look,
+    /// The newest revision is not known to be the module's: read it through Helm, then decide again.
+    Compare,
+    /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
+    AwaitRemoval(Vec<String>),
+    /// Change something.
+    Act(Action),
+}
+
+/// A change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Put the module's finalizer onto the GpuModule.
+    AddFinalizer,
+    /// Let the GpuModule go.
+    RemoveFinalizer,
+    /// Make the release's namespace and give the operator its rights in it.
+    OpenNamespace,
+    /// Apply the CRDs and run `helm upgrade --install`.
+    Upgrade(Cause),
+    /// Run `helm rollback` to free a release that a dead Helm process left locked.
+    Rollback {
+        /// The revision to return to.
+        to: i64,
+        /// The status that was found.
+        found: HelmStatus,
+    },
+    /// Run `helm uninstall`.
+    Uninstall {
+        /// Whether the chart's hook Jobs run.
+        hooks: bool,
+    },
+}
+
+/// Why the release is installed or upgraded; ends up in `helm history`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// There was no release.
+    Install,
+    /// The wanted release is another one.
+    Changed,
+    /// The last try failed.
+    Retry,
+    /// Somebody else changed the release.
+    ForeignChange,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The pause after a failure.
+    Backoff,
+    /// Somebody else's Helm process, or the deadline for it.
+    ForeignOperation(HelmStatus),
+    /// The namespace of the release to be gone.
+    NamespaceTerminating,
+}
+
+/// Decides the next step.
+pub fn decide(situation: &Situation<'_>) -> Plan {
+    guard(unguarded(situation), situation)
+}
+
+fn unguarded(s: &Situation<'_>) -> Plan {
+    if s.deleting {
+        return deletion::step(s);
+    }
+    if s.suspended {
+        return Plan::Hold(Hold::Suspended);
+    }
+    let desired = match s.desired {
+        Ok(desired) => desired,
+        Err(refusal) => return Plan::Hold(Hold::Refused(refusal.clone())),
+    };
+    if let Some(foreign) = foreign::find(s) {
+        return Plan::Hold(Hold::Foreign(foreign));
+    }
+    release::step(s, desired)
+}
+
+/// What has to be true before anything is changed, whatever it is.
+fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
+    let changes_release = match &plan {
+        Plan::Act(Action::AddFinalizer | Action::RemoveFinalizer) => false,
+        Plan::Act(_) | Plan::Compare => true,
+        _ => return plan,
+    };
+    if changes_release && let Some(until) = s.attempts.blocked_until(s.now) {
+        return Plan::Wait {
+            until,
+            why: Wait::Backoff,
+        };
+    }
+    if s.observed.surroundings.is_none() {
+        return Plan::Look;
+    }
+    if changes_release && !s.deleting && !s.finalizer {
+        return Plan::Act(Action::AddFinalizer);
+    }
+    plan
+}

@@ -1,0 +1,148 @@
+//! What to do about the release while it is wanted: one row per status of its newest revision.
+
+use semver::Version;
+
+use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait};
+use crate::catalogue::MinorVersion;
+use crate::desired::Desired;
+use crate::facts::{Comparison, HelmStatus, History, ReleaseFacts, Revision, SurroundingNamespace};
+
+/// The next step towards `desired`.
+pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let terminating = s
+        .observed
+        .surroundings
+        .as_ref()
+        .is_some_and(|a| a.namespace == SurroundingNamespace::Terminating);
+    if terminating {
+        return Plan::Wait {
+            until: s.now + jiff::SignedDuration::from_secs(5),
+            why: Wait::NamespaceTerminating,
+        };
+    }
+    let history = match &s.observed.release {
+        ReleaseFacts::Unreadable => return install(s, desired, Plan::Act(Action::OpenNamespace)),
+        ReleaseFacts::Read(history) => history,
+    };
+    let Some(latest) = history.latest() else {
+        return install(s, desired, Plan::Act(Action::Upgrade(Cause::Install)));
+    };
+    match latest.status {
+        HelmStatus::Deployed => deployed(s, desired, latest),
+        HelmStatus::Failed => match installed_chart(s, latest) {
+            Some(installed) => upgrade(s, desired, &installed, Cause::Retry),
+            None => Plan::Compare,
+        },
+        HelmStatus::PendingInstall | HelmStatus::PendingUpgrade | HelmStatus::PendingRollback => {
+            unfinished(s, history, latest, latest.made_by_module())
+        }
+        // Helm only changes the status of the revision, so nothing says whose uninstall it is.
+        HelmStatus::Uninstalling => unfinished(s, history, latest, false),
+        // Nothing of these runs; `helm upgrade --install` starts over.
+        HelmStatus::Uninstalled | HelmStatus::Superseded | HelmStatus::Unknown => {
+            install(s, desired, Plan::Act(Action::Upgrade(Cause::Retry)))
+        }
+    }
+}
+
+fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
+    if s.comparison_due {
+        return Plan::Compare;
+    }
+    let compared = s
+        .observed
+        .comparison
+        .as_ref()
+        .filter(|comparison| comparison.revision == latest.number);
+    let accepted = latest.made_by_module() || s.recorded.is_some_and(|known| known.revision == latest.number);
+    let Some(installed) = installed_chart(s, latest).filter(|_| accepted || compared.is_some()) else {
+        return Plan::Compare;
+    };
+    match compared {
+        Some(compared) if !matches_wanted(compared, desired) => {
+            let cause = if accepted {
+                Cause::Changed
+            } else {
+                Cause::ForeignChange
+            };
+            upgrade(s, desired, &installed, cause)
+        }
+        // Labels of a revision that others made are copies; only the comparison counts.
+        Some(_) if !latest.made_by_module() => Plan::Keep,
+        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => Plan::Keep,
+        _ => upgrade(s, desired, &installed, Cause::Changed),
+    }
+}
+
+fn matches_wanted(found: &Comparison, desired: &Desired) -> bool {
+    found.chart_version == desired.chart.version && found.values_digest == desired.values_digest
+}
+
+/// The chart that runs, as far as it is known without asking Helm.
+fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
+    let compared = s
+        .observed
+        .comparison
+        .as_ref()
+        .filter(|comparison| comparison.revision == latest.number);
+    match compared {
+        Some(compared) => Some(compared.chart_version.clone()),
+        None => Version::parse(&s.recorded?.chart_version).ok(),
+    }
+}
+
+fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
+    let (have, need) = (s.observed.kubernetes, desired.chart.minimum_kubernetes);
+    if have < need {
+        return Plan::Hold(Hold::UnsupportedKubernetes {
+            have,
+            need,
+            chart: desired.chart.version.clone(),
+        });
+    }
+    plan
+}
+
+fn upgrade(s: &Situation<'_>, desired: &Desired, installed: &Version, cause: Cause) -> Plan {
+    let wanted = &desired.chart.version;
+    if wanted < installed {
+        return Plan::Hold(Hold::Downgrade {
+            installed: installed.clone(),
+            wanted: wanted.clone(),
+        });
+    }
+    let (from, to) = (MinorVersion::of(installed), desired.chart.line());
+    if from != to && from != desired.chart.upgrades_from {
+        let via = desired.chart.upgrades_from;
+        return Plan::Hold(Hold::SkipsLine {
+            installed: installed.clone(),
+            wanted: wanted.clone(),
+            via,
+        });
+    }
+    install(s, desired, Plan::Act(Action::Upgrade(cause)))
+}
+
+/// An operation that has not ended.
+///
+/// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
+/// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
+fn unfinished(s: &Situation<'_>, history: &History, latest: &Revision, own: bool) -> Plan {
+    let deadline = latest.changed + FOREIGN_OPERATION_LIMIT;
+    if own || s.now >= deadline {
+        return rollback(history, latest);
+    }
+    Plan::Wait {
+        until: deadline,
+        why: Wait::ForeignOperation(latest.status),
+    }
+}
+
+/// Frees a locked release without deleting anything: back to what last worked, or else to the locked revision itself.
+fn rollback(history: &History, latest: &Revision) -> Plan {
+    let to = history.last_good().unwrap_or(latest).number;
+    Plan::Act(Action::Rollback {
+        to,
+        found: latest.status,
+    })
+}

@@ -1,0 +1,498 @@
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use semver::Version;
+use serde_json::json;
+
+use super::*;
+use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::catalogue::Catalogue;
+use crate::facts::{
+    Comparison, CrdFacts, DaemonSetFacts, HelmOwner, History, PolicyFacts, ReleaseFacts, Revision,
+    SurroundingNamespace, Surroundings,
+};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// One situation that tests change before they ask.
+struct Case {
+    deleting: bool,
+    finalizer: bool,
+    suspended: bool,
+    desired: Result<Desired, Refusal>,
+    recorded: Option<ReleaseStatus>,
+    observed: Observed,
+    attempts: Attempts,
+    comparison_due: bool,
+}
+
+fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
+    let spec = serde_json::from_value(spec).unwrap();
+    crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[])
+}
+
+fn recorded(revision: i64) -> ReleaseStatus {
+    ReleaseStatus {
+        name: RELEASE_NAME.to_owned(),
+        namespace: RELEASE_NAMESPACE.to_owned(),
+        chart_version: "26.7.0".to_owned(),
+        app_version: "v26.7.0".to_owned(),
+        revision,
+        values_digest: String::new(),
+    }
+}
+
+fn owner(release: &str) -> HelmOwner {
+    HelmOwner {
+        release: release.to_owned(),
+        namespace: RELEASE_NAMESPACE.to_owned(),
+    }
+}
+
+fn policy(owner: Option<HelmOwner>) -> PolicyFacts {
+    PolicyFacts {
+        name: "cluster-policy".to_owned(),
+        owner,
+        state: None,
+        error: None,
+    }
+}
+
+impl Case {
+    /// Nothing installed, everything readable, finalizer there, default spec.
+    fn new() -> Self {
+        Self {
+            deleting: false,
+            finalizer: true,
+            suspended: false,
+            desired: resolve(json!({})),
+            recorded: None,
+            observed: Observed {
+                release: ReleaseFacts::Read(History::default()),
+                comparison: None,
+                surroundings: Some(Surroundings {
+                    namespace: SurroundingNamespace::Ours,
+                    cluster_role: None,
+                    read_at: NOW,
+                }),
+                gpu_nodes: Vec::new(),
+                policies: Vec::new(),
+                drivers: Vec::new(),
+                daemon_sets: Vec::new(),
+                crds: BTreeMap::new(),
+                kubernetes: "1.36".parse().unwrap(),
+            },
+            attempts: Attempts::default(),
+            comparison_due: false,
+        }
+    }
+
+    /// A release that the module made, its newest revision in that status.
+    fn ours(statuses: &[HelmStatus]) -> Self {
+        let mut case = Self::new();
+        let fingerprint = case.desired.as_ref().unwrap().fingerprint.to_string();
+        let revision = |(number, status): (i64, &HelmStatus)| Revision {
+            number,
+            status: *status,
+            changed: NOW,
+            fingerprint: Some(fingerprint.clone()),
+            by: Some("gpu-manager-0".to_owned()),
+            meant: Some(number),
+        };
+        case.observed.release = ReleaseFacts::Read(History::new((1..).zip(statuses).map(revision).collect()));
+        case.recorded = Some(recorded(i64::try_from(statuses.len()).unwrap()));
+        case
+    }
+
+    fn change_latest(&mut self, change: impl FnOnce(&mut Revision)) {
+        let ReleaseFacts::Read(history) = &self.observed.release else {
+            panic!("unreadable")
+        };
+        let mut latest = history.latest().unwrap().clone();
+        change(&mut latest);
+        let mut all: Vec<_> = history
+            .all()
+            .iter()
+            .filter(|r| r.number != latest.number)
+            .cloned()
+            .collect();
+        all.push(latest);
+        self.observed.release = ReleaseFacts::Read(History::new(all));
+    }
+
+    fn compared(mut self, revision: i64, spec: serde_json::Value) -> Self {
+        let desired = resolve(spec).unwrap();
+        self.observed.comparison = Some(Comparison {
+            revision,
+            chart_version: desired.chart.version,
+            app_version: String::new(),
+            values_digest: desired.values_digest,
+        });
+        self
+    }
+
+    fn plan_at(&self, now: Timestamp) -> Plan {
+        decide(&Situation {
+            now,
+            deleting: self.deleting,
+            finalizer: self.finalizer,
+            suspended: self.suspended,
+            desired: self.desired.as_ref(),
+            recorded: self.recorded.as_ref(),
+            observed: &self.observed,
+            attempts: &self.attempts,
+            comparison_due: self.comparison_due,
+        })
+    }
+
+    fn plan(&self) -> Plan {
+        self.plan_at(NOW)
+    }
+}
+
+fn upgrade(cause: Cause) -> Plan {
+    Plan::Act(Action::Upgrade(cause))
+}
+
+#[test]
+fn truth_table() {
+    let mut table = String::new();
+    let first = [None].into_iter().chain(HelmStatus::ALL.map(Some));
+    for (status, changed, deleting, suspended) in first.flat_map(|status| {
+        [false, true].into_iter().flat_map(move |changed| {
+            [false, true].into_iter().flat_map(move |deleting| {
+                [false, true].map(move |suspended| (status, changed, deleting, suspended))
+            })
+        })
+    }) {
+        let mut case = match status {
+            None => Case::new(),
+            Some(status) => Case::ours(&[HelmStatus::Superseded, status]),
+        };
+        if changed {
+            case.desired = resolve(json!({ "driver": { "branch": 590 } }));
+        }
+        (case.deleting, case.suspended) = (deleting, suspended);
+        let plan = case.plan();
+
+        let uninstalls = matches!(plan, Plan::Act(Action::Uninstall { .. }));
+        assert!(deleting || !uninstalls, "uninstalls without a deletion");
+        if suspended && !deleting {
+            assert_eq!(plan, Plan::Hold(Hold::Suspended));
+        }
+        let status = status.map_or("none", HelmStatus::as_str);
+        let word = |is: bool, word: &'static str| if is { word } else { "-" };
+        let (changed, deleting, suspended) = (
+            word(changed, "changed"),
+            word(deleting, "deleting"),
+            word(suspended, "suspended"),
+        );
+        writeln!(
+            table,
+            "{status:16} {changed:8} {deleting:9} {suspended:10} {plan:?}"
+        )
+        .unwrap();
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
+fn nothing_is_changed_before_the_surroundings_were_read() {
+    for deleting in [false, true] {
+        let mut case = Case::new();
+        case.deleting = deleting;
+        case.observed.surroundings = None;
+        assert_eq!(case.plan(), Plan::Look);
+    }
+}
+
+#[test]
+fn the_finalizer_comes_before_the_first_change_and_not_for_a_refused_module() {
+    let mut case = Case::new();
+    case.finalizer = false;
+    assert_eq!(case.plan(), Plan::Act(Action::AddFinalizer));
+    case.desired = resolve(json!({ "chartVersion": "1.0.0" }));
+    assert!(matches!(case.plan(), Plan::Hold(Hold::Refused(_))));
+}
+
+#[test]
+fn an_unreadable_release_leads_to_rights_first() {
+    let mut case = Case::new();
+    case.observed.release = ReleaseFacts::Unreadable;
+    assert_eq!(case.plan(), Plan::Act(Action::OpenNamespace));
+    case.deleting = true;
+    case.recorded = Some(recorded(1));
+    assert_eq!(case.plan(), Plan::Act(Action::OpenNamespace));
+}
+
+#[test]
+fn an_own_revision_needs_no_helm_process_to_be_known() {
+    let case = Case::ours(&[HelmStatus::Deployed]);
+    assert_eq!(case.plan(), Plan::Keep);
+}
+
+#[test]
+fn copied_labels_prove_nothing() {
+    // `helm upgrade` and `helm rollback` by hand copy fingerprint, by and revision of the revision before.
+    let mut case = Case::ours(&[HelmStatus::Superseded, HelmStatus::Deployed]);
+    case.change_latest(|latest| latest.meant = Some(1));
+    case.recorded = Some(recorded(1));
+    assert_eq!(case.plan(), Plan::Compare);
+
+    let same = case.compared(2, json!({}));
+    assert_eq!(same.plan(), Plan::Keep, "what is as wanted is accepted");
+    let other = same.compared(2, json!({ "values": { "mig": { "strategy": "mixed" } } }));
+    assert_eq!(other.plan(), upgrade(Cause::ForeignChange));
+}
+
+#[test]
+fn an_accepted_revision_follows_a_later_change_of_the_spec() {
+    let mut case = Case::ours(&[HelmStatus::Superseded, HelmStatus::Deployed]).compared(2, json!({}));
+    case.change_latest(|latest| latest.meant = Some(1));
+    case.desired = resolve(json!({ "driver": { "branch": 590 } }));
+    assert_eq!(case.plan(), upgrade(Cause::Changed));
+}
+
+#[test]
+fn a_due_comparison_is_made_even_where_labels_are_right() {
+    let mut case = Case::ours(&[HelmStatus::Deployed]);
+    case.comparison_due = true;
+    assert_eq!(case.plan(), Plan::Compare);
+}
+
+#[test]
+fn a_lost_status_is_read_back_through_helm() {
+    let mut case = Case::ours(&[HelmStatus::Deployed]);
+    case.recorded = None;
+    assert_eq!(case.plan(), Plan::Compare);
+    assert_eq!(case.compared(1, json!({})).plan(), Plan::Keep);
+}
+
+#[test]
+fn a_stuck_operation_of_our_own_is_freed_at_once_and_a_foreign_one_after_its_deadline() {
+    let pending = [HelmStatus::Deployed, HelmStatus::PendingUpgrade];
+    let mut case = Case::ours(&pending);
+    let freed = Plan::Act(Action::Rollback {
+        to: 1,
+        found: HelmStatus::PendingUpgrade,
+    });
+    assert_eq!(case.plan(), freed);
+
+    case.change_latest(|latest| latest.meant = Some(1));
+    let deadline = NOW + FOREIGN_OPERATION_LIMIT;
+    let wait = Plan::Wait {
+        until: deadline,
+        why: Wait::ForeignOperation(HelmStatus::PendingUpgrade),
+    };
+    assert_eq!(case.plan(), wait);
+    assert_eq!(case.plan_at(deadline), freed);
+    case.deleting = true;
+    assert_eq!(case.plan(), wait);
+    assert_eq!(
+        case.plan_at(deadline),
+        Plan::Act(Action::Uninstall { hooks: true })
+    );
+}
+
+#[test]
+fn a_first_install_that_hangs_is_rolled_back_to_itself_and_never_uninstalled() {
+    let case = Case::ours(&[HelmStatus::PendingInstall]);
+    assert_eq!(
+        case.plan(),
+        Plan::Act(Action::Rollback {
+            to: 1,
+            found: HelmStatus::PendingInstall
+        })
+    );
+}
+
+#[test]
+fn an_uninstall_by_hand_is_given_time_and_then_undone() {
+    let case = Case::ours(&[HelmStatus::Uninstalling]);
+    assert!(matches!(
+        case.plan(),
+        Plan::Wait {
+            why: Wait::ForeignOperation(_),
+            ..
+        }
+    ));
+    let undone = Plan::Act(Action::Rollback {
+        to: 1,
+        found: HelmStatus::Uninstalling,
+    });
+    assert_eq!(case.plan_at(NOW + FOREIGN_OPERATION_LIMIT), undone);
+}
+
+#[test]
+fn failures_pause_changes_but_neither_status_nor_the_end_of_a_deletion() {
+    let mut case = Case::ours(&[HelmStatus::Deployed, HelmStatus::Failed]);
+    case.attempts.failed(NOW, 1.0);
+    let until = case.attempts.blocked_until(NOW).unwrap();
+    assert_eq!(
+        case.plan(),
+        Plan::Wait {
+            until,
+            why: Wait::Backoff
+        }
+    );
+    assert_eq!(case.plan_at(until), upgrade(Cause::Retry));
+
+    case.observed.release = ReleaseFacts::Read(History::default());
+    case.deleting = true;
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn backoff_grows_to_ten_minutes_and_a_new_generation_begins_anew() {
+    let mut attempts = Attempts::default();
+    let mut pauses = Vec::new();
+    for _ in 0..10 {
+        attempts.failed(NOW, 1.0);
+        pauses.push(attempts.blocked_until(NOW).unwrap().as_second());
+    }
+    assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 600, 600, 600]);
+    attempts.observe_generation(7);
+    assert_eq!(attempts.blocked_until(NOW), None);
+    attempts.failed(NOW, 0.0);
+    assert_eq!(attempts.blocked_until(NOW).unwrap().as_second(), 4);
+    attempts.observe_generation(7);
+    assert_eq!(attempts.failures(), 1);
+}
+
+#[test]
+fn hooks_are_left_out_after_failed_tries() {
+    let mut case = Case::ours(&[HelmStatus::Uninstalling]);
+    case.deleting = true;
+    for _ in 0..UNINSTALL_TRIES_WITH_HOOKS {
+        assert_eq!(
+            case.plan_at(NOW + FOREIGN_OPERATION_LIMIT),
+            Plan::Act(Action::Uninstall { hooks: true })
+        );
+        case.attempts.failed(NOW, 0.0);
+    }
+    assert_eq!(
+        case.plan_at(NOW + FOREIGN_OPERATION_LIMIT),
+        Plan::Act(Action::Uninstall { hooks: false })
+    );
+}
+
+#[test]
+fn the_finalizer_stays_until_what_the_release_made_is_gone() {
+    let mut case = Case::new();
+    case.deleting = true;
+    case.recorded = Some(recorded(1));
+    case.observed.policies = vec![policy(Some(owner(RELEASE_NAME)))];
+    case.observed.daemon_sets = vec![DaemonSetFacts {
+        name: "d".to_owned(),
+        desired: 1,
+        ready: 1,
+    }];
+    let left = vec![
+        "ClusterPolicy cluster-policy".to_owned(),
+        "DaemonSet d".to_owned(),
+    ];
+    assert_eq!(case.plan(), Plan::AwaitRemoval(left));
+    case.observed.policies.clear();
+    case.observed.daemon_sets.clear();
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+fn held(case: &Case) -> Hold {
+    match case.plan() {
+        Plan::Hold(hold) => hold,
+        plan => panic!("{plan:?}"),
+    }
+}
+
+#[test]
+fn a_foreign_stack_is_never_touched() {
+    let mut release = Case::ours(&[HelmStatus::Deployed]);
+    release.recorded = None;
+    release.change_latest(|latest| (latest.by, latest.meant, latest.fingerprint) = (None, None, None));
+    assert_eq!(held(&release), Hold::Foreign(Foreign::Release));
+
+    let mut by_hand = Case::new();
+    by_hand.observed.policies = vec![policy(None)];
+    assert_eq!(held(&by_hand).reason(), "ForeignRelease");
+
+    let mut other_name = Case::new();
+    other_name.observed.surroundings.as_mut().unwrap().cluster_role = Some(Some(owner("nvidia")));
+    assert!(held(&other_name).to_string().contains("gpu-operator/nvidia"));
+
+    let mut other_module = Case::ours(&[HelmStatus::Deployed]);
+    other_module
+        .observed
+        .crds
+        .insert(OTHER_GPU_MODULE_CRD.to_owned(), CrdFacts { spec_digest: None });
+    assert_eq!(held(&other_module), Hold::Foreign(Foreign::OtherModule));
+
+    for mut case in [release, by_hand, other_name] {
+        case.deleting = true;
+        assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+    }
+}
+
+#[test]
+fn a_foreign_release_in_an_unreadable_namespace_is_seen_by_its_cluster_role() {
+    let mut case = Case::new();
+    case.observed.release = ReleaseFacts::Unreadable;
+    let around = case.observed.surroundings.as_mut().unwrap();
+    around.cluster_role = Some(Some(owner(RELEASE_NAME)));
+    around.namespace = SurroundingNamespace::Foreign;
+    assert_eq!(held(&case).reason(), "ForeignRelease");
+    case.observed.surroundings.as_mut().unwrap().namespace = SurroundingNamespace::Ours;
+    assert_eq!(
+        case.plan(),
+        Plan::Act(Action::OpenNamespace),
+        "our own namespace: its release can be read first"
+    );
+}
+
+#[test]
+fn upgrades_follow_the_lines_and_never_go_back() {
+    let mut case = Case::ours(&[HelmStatus::Deployed]);
+    let mut at = |installed: &str, wanted: &str| {
+        case.recorded.as_mut().unwrap().chart_version = installed.to_owned();
+        case.desired = resolve(json!({ "chartVersion": wanted }));
+        case.change_latest(|latest| latest.fingerprint = None);
+        case.plan()
+    };
+    assert_eq!(at("26.3.3", "26.7.0"), upgrade(Cause::Changed));
+    assert_eq!(at("26.3.0", "26.3.3"), upgrade(Cause::Changed));
+    let version = |text: &str| Version::parse(text).unwrap();
+    let down = Hold::Downgrade {
+        installed: version("26.7.0"),
+        wanted: version("26.3.3"),
+    };
+    assert_eq!(at("26.7.0", "26.3.3"), Plan::Hold(down));
+    let via = "26.3".parse().unwrap();
+    let skips = Hold::SkipsLine {
+        installed: version("25.10.1"),
+        wanted: version("26.7.0"),
+        via,
+    };
+    assert_eq!(at("25.10.1", "26.7.0"), Plan::Hold(skips));
+}
+
+#[test]
+fn nothing_new_is_installed_on_an_old_kubernetes_but_what_runs_stays() {
+    let mut case = Case::new();
+    case.observed.kubernetes = "1.32".parse().unwrap();
+    assert_eq!(held(&case).reason(), "UnsupportedKubernetes");
+    let mut running = Case::ours(&[HelmStatus::Deployed]);
+    running.observed.kubernetes = "1.32".parse().unwrap();
+    assert_eq!(running.plan(), Plan::Keep);
+}
+
+#[test]
+fn a_namespace_that_is_being_deleted_is_waited_for() {
+    let mut case = Case::new();
+    case.observed.surroundings.as_mut().unwrap().namespace = SurroundingNamespace::Terminating;
+    assert!(matches!(
+        case.plan(),
+        Plan::Wait {
+            why: Wait::NamespaceTerminating,
+            ..
+        }
+    ));
+}
