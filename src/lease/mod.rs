@@ -119,19 +119,10 @@ impl LeaseHandle {
 
 /// Starts to compete for the Lease in `namespace`.
 ///
-/// `identity` must differ between all processes that run at the same time. The receiver says whether this replica
-/// may act; should its sender ever be gone without a [`LeaseHandle::release`], treat that as lost leadership.
+/// `identity` must differ between all processes that run at the same time. `wall_clock` gives the times that are
+/// written into the Lease for people to read. The receiver says whether this replica may act; should its sender ever
+/// be gone without a [`LeaseHandle::release`], treat that as lost leadership.
 pub fn spawn(
-    client: Client,
-    namespace: &str,
-    identity: &str,
-    timing: Timing,
-) -> (watch::Receiver<Leadership>, LeaseHandle) {
-    spawn_with_clock(client, namespace, identity, timing, Timestamp::now)
-}
-
-/// As [`spawn`], with the wall clock whose time is written into the Lease for people to read.
-fn spawn_with_clock(
     client: Client,
     namespace: &str,
     identity: &str,

@@ -4,12 +4,22 @@ mod fake;
 mod one_by_one;
 mod storm;
 
+use jiff::SignedDuration;
 use tokio::time::{sleep, timeout};
 
 use self::fake::{FakeApi, Link};
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// A wall clock that is this many seconds off the true time.
+fn clock_that_is_off_by(seconds: i64) -> impl Fn() -> Timestamp {
+    let (started, epoch) = (
+        Instant::now(),
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap(),
+    );
+    move || epoch + SignedDuration::try_from(started.elapsed()).unwrap()
+}
 
 /// One running manager as far as the Lease is concerned.
 struct Replica {
@@ -21,7 +31,7 @@ struct Replica {
 
 impl Replica {
     fn start(api: &FakeApi, name: &str) -> Self {
-        Self::start_with_clock(api, name, Timestamp::now)
+        Self::start_with_clock(api, name, clock_that_is_off_by(0))
     }
 
     fn start_with_clock(
@@ -30,7 +40,7 @@ impl Replica {
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
         let (client, link) = api.client();
-        let (leadership, handle) = spawn_with_clock(client, "kyma-system", name, Timing::default(), clock);
+        let (leadership, handle) = spawn(client, "kyma-system", name, Timing::default(), clock);
         Self {
             name: name.to_owned(),
             leadership,
