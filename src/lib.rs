@@ -1,7 +1,9 @@
 //! The Kyma GPU module.
 pub mod api;
 pub mod catalogue;
+pub mod contact;
 pub mod crds;
 pub mod desired;
 pub mod kube_api;
 pub mod lease;
+pub mod metrics;
