@@ -1,4 +1,5 @@
 //! The Kyma GPU module.
+pub mod admin;
 pub mod api;
 pub mod catalogue;
 pub mod contact;
@@ -7,3 +8,4 @@ pub mod desired;
 pub mod kube_api;
 pub mod lease;
 pub mod metrics;
+pub mod telemetry;
