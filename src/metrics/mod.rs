@@ -1,0 +1,213 @@
+//! The metrics of the manager, in the OpenMetrics text format.
+//!
+//! What is not known is absent rather than zero: no node counts before the first look at the nodes, no last success
+//! before the first one. Changes and scrapes exclude each other, so a scrape never sees half of a change.
+
+mod labels;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use prometheus_client::{
+    encoding::text,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+pub use self::labels::{HelmOperation, HelmResult, ReleaseLabels, Verb, VerbLabel};
+use self::labels::{NoLabels, OperationLabel, OperationResultLabels, StateLabel};
+use crate::api::State;
+
+/// Media type of [`Metrics::encode`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Upper bounds in seconds for the duration of helm operations: hooks and slow API servers make minutes normal.
+const HELM_BUCKETS: [f64; 10] = [1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0];
+
+/// Counts the requests to the API server by verb; filled by [`crate::contact::Contacts`].
+pub type ApiRequests = Family<VerbLabel, Counter>;
+
+/// All metrics of the process. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Mutex<Families>>);
+
+#[derive(Debug)]
+struct Families {
+    registry: Registry,
+    state: Family<StateLabel, Gauge>,
+    release: Family<ReleaseLabels, Gauge>,
+    operations: Family<OperationResultLabels, Counter>,
+    durations: Family<OperationLabel, Histogram, fn() -> Histogram>,
+    nodes: Family<NoLabels, Gauge>,
+    usable_nodes: Family<NoLabels, Gauge>,
+    last_success: Family<NoLabels, Gauge<f64, AtomicU64>>,
+    leader: Gauge,
+    requests: ApiRequests,
+}
+
+impl Metrics {
+    /// Registers everything. Each helm operation and result, and each verb, starts at 0, so that the first one shows
+    /// as an increase.
+    pub fn new() -> Self {
+        let families = Families {
+            registry: Registry::with_prefix("gpu_manager"),
+            state: Family::default(),
+            release: Family::default(),
+            operations: Family::default(),
+            durations: Family::new_with_constructor(|| Histogram::new(HELM_BUCKETS)),
+            nodes: Family::default(),
+            usable_nodes: Family::default(),
+            last_success: Family::default(),
+            leader: Gauge::default(),
+            requests: Family::default(),
+        };
+        families.initialise();
+        Self(Arc::new(Mutex::new(families.registered())))
+    }
+
+    /// The counter that the API client fills.
+    pub fn api_requests(&self) -> ApiRequests {
+        self.families().requests.clone()
+    }
+
+    /// The state that the GpuModule's status shows; `None` if there is no GpuModule.
+    pub fn set_module(&self, state: Option<State>) {
+        let families = self.families();
+        for candidate in State::ALL {
+            let gauge = families.state.get_or_create_owned(&StateLabel {
+                state: candidate.as_str(),
+            });
+            gauge.set(i64::from(state == Some(candidate)));
+        }
+    }
+
+    /// The release as installed; `None` if there is none of ours.
+    pub fn set_release(&self, release: Option<&ReleaseLabels>) {
+        let families = self.families();
+        families.release.clear();
+        if let Some(labels) = release {
+            families.release.get_or_create(labels).set(1);
+        }
+    }
+
+    /// One helm process that changed the release, or tried to, has ended after `took`.
+    pub fn record_helm(&self, operation: HelmOperation, result: HelmResult, took: Duration) {
+        let families = self.families();
+        families
+            .operations
+            .get_or_create(&OperationResultLabels { operation, result })
+            .inc();
+        families
+            .durations
+            .get_or_create(&OperationLabel { operation })
+            .observe(took.as_secs_f64());
+    }
+
+    /// Nodes with an NVIDIA GPU, and those of them on which a Pod can use one now.
+    pub fn set_gpu_nodes(&self, total: u32, usable: u32) {
+        let families = self.families();
+        families.nodes.get_or_create(&NoLabels {}).set(i64::from(total));
+        families
+            .usable_nodes
+            .get_or_create(&NoLabels {})
+            .set(i64::from(usable));
+    }
+
+    /// When a reconciliation last ended without an error.
+    pub fn set_last_success(&self, at: Timestamp) {
+        let seconds = at.as_duration().as_secs_f64();
+        self.families()
+            .last_success
+            .get_or_create(&NoLabels {})
+            .set(seconds);
+    }
+
+    /// Whether this replica holds the Lease.
+    pub fn set_leader(&self, leads: bool) {
+        self.families().leader.set(i64::from(leads));
+    }
+
+    /// The exposition, to be sent as [`CONTENT_TYPE`].
+    pub fn encode(&self) -> String {
+        let mut exposition = String::new();
+        match text::encode(&mut exposition, &self.families().registry) {
+            Ok(()) => exposition,
+            Err(error) => {
+                // Writing into a String cannot fail; a metric that cannot be encoded could.
+                tracing::error!(%error, "the metrics cannot be encoded");
+                String::from("# EOF\n")
+            }
+        }
+    }
+
+    fn families(&self) -> MutexGuard<'_, Families> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Families {
+    fn initialise(&self) {
+        for state in State::ALL {
+            self.state
+                .get_or_create(&StateLabel {
+                    state: state.as_str(),
+                })
+                .set(0);
+        }
+        for operation in HelmOperation::ALL {
+            for result in HelmResult::ALL {
+                self.operations
+                    .get_or_create(&OperationResultLabels { operation, result })
+                    .inc_by(0);
+            }
+        }
+        for verb in Verb::ALL {
+            self.requests.get_or_create(&verb.into()).inc_by(0);
+        }
+    }
+
+    fn registered(mut self) -> Self {
+        let registry = &mut self.registry;
+        let state = "State in the GpuModule's status: 1 for the one that holds";
+        registry.register("module_state", state, self.state.clone());
+        let release = "The gpu-operator release as installed, always 1";
+        registry.register("release_info", release, self.release.clone());
+        let operations = "Helm processes that were to change the release";
+        registry.register("helm_operations", operations, self.operations.clone());
+        let durations = "How long the Helm processes that were to change the release ran";
+        registry.register(
+            "helm_operation_duration_seconds",
+            durations,
+            self.durations.clone(),
+        );
+        registry.register("gpu_nodes", "Nodes with an NVIDIA GPU", self.nodes.clone());
+        let usable = "Nodes whose NVIDIA GPUs Pods can use now";
+        registry.register("gpu_nodes_usable", usable, self.usable_nodes.clone());
+        let success = "Unix time at which a reconciliation last ended without an error";
+        registry.register(
+            "last_success_timestamp_seconds",
+            success,
+            self.last_success.clone(),
+        );
+        registry.register(
+            "leader",
+            "1 while this replica holds the Lease and acts",
+            self.leader.clone(),
+        );
+        let requests = "Requests to the Kubernetes API by the manager itself, without Helm's";
+        registry.register("api_requests", requests, self.requests.clone());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The exposition as a whole, and what must hold between two scrapes.
+
+use super::*;
+
+fn labels(chart_version: &str) -> ReleaseLabels {
+    ReleaseLabels {
+        chart_version: chart_version.to_owned(),
+        app_version: format!("v{chart_version}"),
+        driver_branch: "580".to_owned(),
+    }
+}
+
+/// The exposition's samples whose name starts with `prefix`.
+fn samples(metrics: &Metrics, prefix: &str) -> Vec<String> {
+    metrics
+        .encode()
+        .lines()
+        .filter(|line| line.starts_with(prefix))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The exposition with the samples of each family in a fixed order; buckets keep theirs.
+fn sorted(metrics: &Metrics) -> String {
+    let exposition = metrics.encode();
+    let lines: Vec<&str> = exposition.lines().collect();
+    let is_comment = |line: &str| line.starts_with('#');
+    let mut blocks: Vec<Vec<&str>> = lines
+        .chunk_by(|one, two| is_comment(one) == is_comment(two))
+        .map(<[&str]>::to_vec)
+        .collect();
+    for block in blocks.iter_mut().filter(|block| !is_comment(block[0])) {
+        block.sort_by_key(|line| match line.split_once("le=\"") {
+            Some((name, rest)) => (
+                name,
+                rest.split_once(',').map(|(_, labels)| labels.split('}').next()),
+            ),
+            None => (*line, None),
+        });
+    }
+    blocks.concat().join("\n")
+}
+
+#[test]
+fn a_fresh_process_exposes_only_what_it_knows() {
+    insta::assert_snapshot!(sorted(&Metrics::new()));
+}
+
+#[test]
+fn everything_has_its_place_in_the_exposition() {
+    let metrics = Metrics::new();
+    metrics.set_module(Some(State::Processing));
+    metrics.set_release(Some(&labels("26.3.3")));
+    metrics.record_helm(
+        HelmOperation::Install,
+        HelmResult::Failure,
+        Duration::from_millis(1_500),
+    );
+    metrics.record_helm(
+        HelmOperation::Install,
+        HelmResult::Success,
+        Duration::from_secs(45),
+    );
+    metrics.record_helm(
+        HelmOperation::Uninstall,
+        HelmResult::Timeout,
+        Duration::from_hours(1),
+    );
+    metrics.set_gpu_nodes(3, 2);
+    metrics.set_last_success(Timestamp::from_millisecond(1_800_000_000_250).unwrap());
+    metrics.set_leader(true);
+    metrics
+        .api_requests()
+        .get_or_create(&Verb::Watch.into())
+        .inc_by(7);
+    insta::assert_snapshot!(sorted(&metrics));
+}
+
+#[test]
+fn exactly_one_state_holds_or_none() {
+    let metrics = Metrics::new();
+    let holding = || {
+        let all = samples(&metrics, "gpu_manager_module_state{");
+        assert_eq!(all.len(), State::ALL.len());
+        all.into_iter()
+            .filter(|line| line.ends_with(" 1"))
+            .collect::<Vec<_>>()
+    };
+    assert!(holding().is_empty());
+    for state in State::ALL {
+        metrics.set_module(Some(state));
+        assert_eq!(
+            holding(),
+            [format!(
+                "gpu_manager_module_state{{state=\"{}\"}} 1",
+                state.as_str()
+            )]
+        );
+    }
+    metrics.set_module(None);
+    assert!(holding().is_empty());
+}
+
+#[test]
+fn a_new_release_replaces_the_old_labels() {
+    let metrics = Metrics::new();
+    metrics.set_release(Some(&labels("26.3.3")));
+    metrics.set_release(Some(&labels("26.7.0")));
+    let expected =
+        r#"gpu_manager_release_info{chart_version="26.7.0",app_version="v26.7.0",driver_branch="580"} 1"#;
+    assert_eq!(samples(&metrics, "gpu_manager_release_info"), [expected]);
+    metrics.set_release(None);
+    assert!(samples(&metrics, "gpu_manager_release_info").is_empty());
+}
