@@ -1,1 +1,3 @@
 //! The Kyma GPU module.
+
+pub mod helm;
