@@ -21,6 +21,8 @@ mod output;
 mod process;
 mod run;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 mod values;
 mod version;
