@@ -6,6 +6,7 @@ pub mod contact;
 pub mod crds;
 pub mod desired;
 pub mod facts;
+pub mod helm;
 pub mod kube_api;
 pub mod lease;
 pub mod metrics;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    HelmOwner, HelmStatus, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
-    SurroundingNamespace, Surroundings,
+    HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision, SurroundingNamespace,
+    Surroundings,
 };
 use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
+use crate::helm::RevisionStatus;
 
 pub const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -32,8 +33,8 @@ pub fn observed() -> Observed {
 }
 
 /// A history that the module made, revisions numbered from 1.
-pub fn history(statuses: &[HelmStatus], fingerprint: &str) -> ReleaseFacts {
-    let revision = |(number, status): (i64, &HelmStatus)| Revision {
+pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
+    let revision = |(number, status): (i64, &RevisionStatus)| Revision {
         number,
         status: *status,
         changed: NOW,

@@ -10,7 +10,7 @@ mod release;
 mod stack;
 
 pub use node::{NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
-pub use release::{HelmStatus, History, Revision};
+pub use release::{History, Revision};
 pub use stack::{
     CrdFacts, DaemonSetFacts, DriverFacts, HelmOwner, PolicyFacts, SurroundingNamespace, Surroundings,
 };

@@ -1,83 +1,8 @@
 //! The history of the release, read from the labels of its Secrets; their content stays unread.
 
-use std::fmt;
-
 use jiff::Timestamp;
 
-/// Status of a revision, as Helm labels its Secret (helm.sh/helm/v4 pkg/release/common/status.go).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum HelmStatus {
-    /// The revision is what runs.
-    Deployed,
-    /// A later revision replaced it.
-    Superseded,
-    /// Helm gave up on it.
-    Failed,
-    /// A first install began and has not ended.
-    PendingInstall,
-    /// An upgrade began and has not ended.
-    PendingUpgrade,
-    /// A rollback began and has not ended.
-    PendingRollback,
-    /// An uninstall began and has not ended.
-    Uninstalling,
-    /// Uninstalled with its history kept.
-    Uninstalled,
-    /// Anything else.
-    Unknown,
-}
-
-impl HelmStatus {
-    /// Every status.
-    pub const ALL: [Self; 9] = [
-        Self::Deployed,
-        Self::Superseded,
-        Self::Failed,
-        Self::PendingInstall,
-        Self::PendingUpgrade,
-        Self::PendingRollback,
-        Self::Uninstalling,
-        Self::Uninstalled,
-        Self::Unknown,
-    ];
-
-    /// Reads the label `status`.
-    pub fn from_label(label: &str) -> Self {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.as_str() == label)
-            .unwrap_or(Self::Unknown)
-    }
-
-    /// As in the label `status`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Deployed => "deployed",
-            Self::Superseded => "superseded",
-            Self::Failed => "failed",
-            Self::PendingInstall => "pending-install",
-            Self::PendingUpgrade => "pending-upgrade",
-            Self::PendingRollback => "pending-rollback",
-            Self::Uninstalling => "uninstalling",
-            Self::Uninstalled => "uninstalled",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// True while Helm refuses other operations because one has not ended.
-    pub const fn is_pending(self) -> bool {
-        matches!(
-            self,
-            Self::PendingInstall | Self::PendingUpgrade | Self::PendingRollback
-        )
-    }
-}
-
-impl fmt::Display for HelmStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+use crate::helm::RevisionStatus;
 
 /// One revision of the release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +10,7 @@ pub struct Revision {
     /// Its number, from 1.
     pub number: i64,
     /// Its status.
-    pub status: HelmStatus,
+    pub status: RevisionStatus,
     /// When its Secret was last written, as far as the API server notes it (`managedFields`).
     pub changed: Timestamp,
     /// Label [`crate::api::LABEL_FINGERPRINT`].
@@ -124,7 +49,7 @@ impl History {
 
     /// The newest revision that once worked.
     pub fn last_good(&self) -> Option<&Revision> {
-        let good = |r: &&Revision| matches!(r.status, HelmStatus::Deployed | HelmStatus::Superseded);
+        let good = |r: &&Revision| matches!(r.status, RevisionStatus::Deployed | RevisionStatus::Superseded);
         self.0.iter().rev().find(good)
     }
 

@@ -13,7 +13,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::api::ReleaseStatus;
 use crate::desired::{Desired, Refusal};
-use crate::facts::{HelmStatus, Observed};
+use crate::facts::Observed;
+use crate::helm::RevisionStatus;
 
 pub use attempts::Attempts;
 pub use foreign::Foreign;
@@ -92,7 +93,7 @@ pub enum Action {
         /// The revision to return to.
         to: i64,
         /// The status that was found.
-        found: HelmStatus,
+        found: RevisionStatus,
     },
     /// Run `helm uninstall`.
     Uninstall {
@@ -120,7 +121,7 @@ pub enum Wait {
     /// The pause after a failure.
     Backoff,
     /// Somebody else's Helm process, or the deadline for it.
-    ForeignOperation(HelmStatus),
+    ForeignOperation(RevisionStatus),
     /// The namespace of the release to be gone.
     NamespaceTerminating,
 }

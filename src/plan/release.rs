@@ -5,7 +5,8 @@ use semver::Version;
 use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait};
 use crate::catalogue::MinorVersion;
 use crate::desired::Desired;
-use crate::facts::{Comparison, HelmStatus, History, ReleaseFacts, Revision, SurroundingNamespace};
+use crate::facts::{Comparison, History, ReleaseFacts, Revision, SurroundingNamespace};
+use crate::helm::RevisionStatus;
 
 /// The next step towards `desired`.
 pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
@@ -28,18 +29,18 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         return install(s, desired, Plan::Act(Action::Upgrade(Cause::Install)));
     };
     match latest.status {
-        HelmStatus::Deployed => deployed(s, desired, latest),
-        HelmStatus::Failed => match installed_chart(s, latest) {
+        RevisionStatus::Deployed => deployed(s, desired, latest),
+        RevisionStatus::Failed => match installed_chart(s, latest) {
             Some(installed) => upgrade(s, desired, &installed, Cause::Retry),
             None => Plan::Compare,
         },
-        HelmStatus::PendingInstall | HelmStatus::PendingUpgrade | HelmStatus::PendingRollback => {
+        RevisionStatus::PendingInstall | RevisionStatus::PendingUpgrade | RevisionStatus::PendingRollback => {
             unfinished(s, history, latest, latest.made_by_module())
         }
         // Helm only changes the status of the revision, so nothing says whose uninstall it is.
-        HelmStatus::Uninstalling => unfinished(s, history, latest, false),
+        RevisionStatus::Uninstalling => unfinished(s, history, latest, false),
         // Nothing of these runs; `helm upgrade --install` starts over.
-        HelmStatus::Uninstalled | HelmStatus::Superseded | HelmStatus::Unknown => {
+        RevisionStatus::Uninstalled | RevisionStatus::Superseded | RevisionStatus::Unknown => {
             install(s, desired, Plan::Act(Action::Upgrade(Cause::Retry)))
         }
     }

@@ -10,6 +10,7 @@ use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
     Comparison, CrdFacts, DaemonSetFacts, History, ReleaseFacts, Revision, SurroundingNamespace,
 };
+use crate::helm::RevisionStatus;
 
 /// One situation that tests change before they ask.
 struct Case {
@@ -44,7 +45,7 @@ impl Case {
     }
 
     /// A release that the module made, its newest revision in that status.
-    fn ours(statuses: &[HelmStatus]) -> Self {
+    fn ours(statuses: &[RevisionStatus]) -> Self {
         let mut case = Self::new();
         let fingerprint = case.desired.as_ref().unwrap().fingerprint.to_string();
         case.observed.release = fixtures::history(statuses, &fingerprint);
@@ -105,7 +106,7 @@ fn upgrade(cause: Cause) -> Plan {
 #[test]
 fn truth_table() {
     let mut table = String::new();
-    let first = [None].into_iter().chain(HelmStatus::ALL.map(Some));
+    let first = [None].into_iter().chain(RevisionStatus::ALL.map(Some));
     for (status, changed, deleting, suspended) in first.flat_map(|status| {
         [false, true].into_iter().flat_map(move |changed| {
             [false, true].into_iter().flat_map(move |deleting| {
@@ -115,7 +116,7 @@ fn truth_table() {
     }) {
         let mut case = match status {
             None => Case::new(),
-            Some(status) => Case::ours(&[HelmStatus::Superseded, status]),
+            Some(status) => Case::ours(&[RevisionStatus::Superseded, status]),
         };
         if changed {
             case.desired = resolve(json!({ "driver": { "branch": 590 } }));
@@ -128,7 +129,7 @@ fn truth_table() {
         if suspended && !deleting {
             assert_eq!(plan, Plan::Hold(Hold::Suspended));
         }
-        let status = status.map_or("none", HelmStatus::as_str);
+        let status = status.map_or("none", RevisionStatus::as_str);
         let word = |is: bool, word: &'static str| if is { word } else { "-" };
         let (changed, deleting, suspended) = (
             word(changed, "changed"),
@@ -175,14 +176,14 @@ fn an_unreadable_release_leads_to_rights_first() {
 
 #[test]
 fn an_own_revision_needs_no_helm_process_to_be_known() {
-    let case = Case::ours(&[HelmStatus::Deployed]);
+    let case = Case::ours(&[RevisionStatus::Deployed]);
     assert_eq!(case.plan(), Plan::Keep);
 }
 
 #[test]
 fn copied_labels_prove_nothing() {
     // `helm upgrade` and `helm rollback` by hand copy fingerprint, by and revision of the revision before.
-    let mut case = Case::ours(&[HelmStatus::Superseded, HelmStatus::Deployed]);
+    let mut case = Case::ours(&[RevisionStatus::Superseded, RevisionStatus::Deployed]);
     case.change_latest(|latest| latest.meant = Some(1));
     case.recorded = Some(recorded(1));
     assert_eq!(case.plan(), Plan::Compare);
@@ -195,7 +196,7 @@ fn copied_labels_prove_nothing() {
 
 #[test]
 fn an_accepted_revision_follows_a_later_change_of_the_spec() {
-    let mut case = Case::ours(&[HelmStatus::Superseded, HelmStatus::Deployed]).compared(2, json!({}));
+    let mut case = Case::ours(&[RevisionStatus::Superseded, RevisionStatus::Deployed]).compared(2, json!({}));
     case.change_latest(|latest| latest.meant = Some(1));
     case.desired = resolve(json!({ "driver": { "branch": 590 } }));
     assert_eq!(case.plan(), upgrade(Cause::Changed));
@@ -203,14 +204,14 @@ fn an_accepted_revision_follows_a_later_change_of_the_spec() {
 
 #[test]
 fn a_due_comparison_is_made_even_where_labels_are_right() {
-    let mut case = Case::ours(&[HelmStatus::Deployed]);
+    let mut case = Case::ours(&[RevisionStatus::Deployed]);
     case.comparison_due = true;
     assert_eq!(case.plan(), Plan::Compare);
 }
 
 #[test]
 fn a_lost_status_is_read_back_through_helm() {
-    let mut case = Case::ours(&[HelmStatus::Deployed]);
+    let mut case = Case::ours(&[RevisionStatus::Deployed]);
     case.recorded = None;
     assert_eq!(case.plan(), Plan::Compare);
     assert_eq!(case.compared(1, json!({})).plan(), Plan::Keep);
@@ -218,11 +219,11 @@ fn a_lost_status_is_read_back_through_helm() {
 
 #[test]
 fn a_stuck_operation_of_our_own_is_freed_at_once_and_a_foreign_one_after_its_deadline() {
-    let pending = [HelmStatus::Deployed, HelmStatus::PendingUpgrade];
+    let pending = [RevisionStatus::Deployed, RevisionStatus::PendingUpgrade];
     let mut case = Case::ours(&pending);
     let freed = Plan::Act(Action::Rollback {
         to: 1,
-        found: HelmStatus::PendingUpgrade,
+        found: RevisionStatus::PendingUpgrade,
     });
     assert_eq!(case.plan(), freed);
 
@@ -230,7 +231,7 @@ fn a_stuck_operation_of_our_own_is_freed_at_once_and_a_foreign_one_after_its_dea
     let deadline = NOW + FOREIGN_OPERATION_LIMIT;
     let wait = Plan::Wait {
         until: deadline,
-        why: Wait::ForeignOperation(HelmStatus::PendingUpgrade),
+        why: Wait::ForeignOperation(RevisionStatus::PendingUpgrade),
     };
     assert_eq!(case.plan(), wait);
     assert_eq!(case.plan_at(deadline), freed);
@@ -244,19 +245,19 @@ fn a_stuck_operation_of_our_own_is_freed_at_once_and_a_foreign_one_after_its_dea
 
 #[test]
 fn a_first_install_that_hangs_is_rolled_back_to_itself_and_never_uninstalled() {
-    let case = Case::ours(&[HelmStatus::PendingInstall]);
+    let case = Case::ours(&[RevisionStatus::PendingInstall]);
     assert_eq!(
         case.plan(),
         Plan::Act(Action::Rollback {
             to: 1,
-            found: HelmStatus::PendingInstall
+            found: RevisionStatus::PendingInstall
         })
     );
 }
 
 #[test]
 fn an_uninstall_by_hand_is_given_time_and_then_undone() {
-    let case = Case::ours(&[HelmStatus::Uninstalling]);
+    let case = Case::ours(&[RevisionStatus::Uninstalling]);
     assert!(matches!(
         case.plan(),
         Plan::Wait {
@@ -266,14 +267,14 @@ fn an_uninstall_by_hand_is_given_time_and_then_undone() {
     ));
     let undone = Plan::Act(Action::Rollback {
         to: 1,
-        found: HelmStatus::Uninstalling,
+        found: RevisionStatus::Uninstalling,
     });
     assert_eq!(case.plan_at(NOW + FOREIGN_OPERATION_LIMIT), undone);
 }
 
 #[test]
 fn failures_pause_changes_but_neither_status_nor_the_end_of_a_deletion() {
-    let mut case = Case::ours(&[HelmStatus::Deployed, HelmStatus::Failed]);
+    let mut case = Case::ours(&[RevisionStatus::Deployed, RevisionStatus::Failed]);
     case.attempts.failed(NOW, 1.0);
     let until = case.attempts.blocked_until(NOW).unwrap();
     assert_eq!(
@@ -309,7 +310,7 @@ fn backoff_grows_to_ten_minutes_and_a_new_generation_begins_anew() {
 
 #[test]
 fn hooks_are_left_out_after_failed_tries() {
-    let mut case = Case::ours(&[HelmStatus::Uninstalling]);
+    let mut case = Case::ours(&[RevisionStatus::Uninstalling]);
     case.deleting = true;
     for _ in 0..UNINSTALL_TRIES_WITH_HOOKS {
         assert_eq!(
@@ -354,7 +355,7 @@ fn held(case: &Case) -> Hold {
 
 #[test]
 fn a_foreign_stack_is_never_touched() {
-    let mut release = Case::ours(&[HelmStatus::Deployed]);
+    let mut release = Case::ours(&[RevisionStatus::Deployed]);
     release.recorded = None;
     release.change_latest(|latest| (latest.by, latest.meant, latest.fingerprint) = (None, None, None));
     assert_eq!(held(&release), Hold::Foreign(Foreign::Release));
@@ -367,7 +368,7 @@ fn a_foreign_stack_is_never_touched() {
     other_name.observed.surroundings.as_mut().unwrap().cluster_role = Some(Some(owner("nvidia")));
     assert!(held(&other_name).to_string().contains("gpu-operator/nvidia"));
 
-    let mut other_module = Case::ours(&[HelmStatus::Deployed]);
+    let mut other_module = Case::ours(&[RevisionStatus::Deployed]);
     other_module
         .observed
         .crds
@@ -398,7 +399,7 @@ fn a_foreign_release_in_an_unreadable_namespace_is_seen_by_its_cluster_role() {
 
 #[test]
 fn upgrades_follow_the_lines_and_never_go_back() {
-    let mut case = Case::ours(&[HelmStatus::Deployed]);
+    let mut case = Case::ours(&[RevisionStatus::Deployed]);
     let mut at = |installed: &str, wanted: &str| {
         case.recorded.as_mut().unwrap().chart_version = installed.to_owned();
         case.desired = resolve(json!({ "chartVersion": wanted }));
@@ -427,7 +428,7 @@ fn nothing_new_is_installed_on_an_old_kubernetes_but_what_runs_stays() {
     let mut case = Case::new();
     case.observed.kubernetes = "1.32".parse().unwrap();
     assert_eq!(held(&case).reason(), "UnsupportedKubernetes");
-    let mut running = Case::ours(&[HelmStatus::Deployed]);
+    let mut running = Case::ours(&[RevisionStatus::Deployed]);
     running.observed.kubernetes = "1.32".parse().unwrap();
     assert_eq!(running.plan(), Plan::Keep);
 }

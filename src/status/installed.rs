@@ -6,7 +6,8 @@ use super::Report;
 use super::conditions::Verdict;
 use crate::api::{ConditionType, condition};
 use crate::desired::Desired;
-use crate::facts::{HelmStatus, ReleaseFacts};
+use crate::facts::ReleaseFacts;
+use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, FOREIGN_OPERATION_LIMIT, Plan, Wait};
 
 /// How long something that ends by itself may take before it is called an error.
@@ -122,7 +123,7 @@ fn as_observed(report: &Report<'_>, release: &str) -> Verdict {
     };
     match latest {
         None => Verdict::no("NotInstalled", format!("there is no Helm release {release}")),
-        Some(latest) if latest.status == HelmStatus::Deployed => {
+        Some(latest) if latest.status == RevisionStatus::Deployed => {
             Verdict::yes("Installed", format!("Helm release {release} is deployed"))
         }
         Some(latest) => Verdict::no(

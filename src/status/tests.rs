@@ -4,8 +4,9 @@ use serde_json::json;
 use super::*;
 use crate::api::{RELEASE_NAME, condition};
 use crate::catalogue::Catalogue;
+use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
-use crate::facts::{HelmStatus, NodeFacts};
+use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Foreign};
 
 const LATER: SignedDuration = SignedDuration::from_mins(30);
@@ -27,7 +28,7 @@ impl Case {
         let spec = serde_json::from_value(json!({})).unwrap();
         let desired = crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[]);
         let mut observed = fixtures::observed();
-        observed.release = fixtures::history(&[HelmStatus::Deployed], "f");
+        observed.release = fixtures::history(&[RevisionStatus::Deployed], "f");
         observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
         observed.gpu_nodes = nodes;
         Self {
@@ -275,7 +276,7 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
         (
             Action::Rollback {
                 to: 1,
-                found: HelmStatus::PendingUpgrade,
+                found: RevisionStatus::PendingUpgrade,
             },
             "Recovering",
         ),
@@ -305,7 +306,7 @@ fn somebody_elses_operation_is_bounded() {
     let mut case = Case::deployed(vec![]);
     case.plan = Plan::Wait {
         until: NOW,
-        why: Wait::ForeignOperation(HelmStatus::PendingUpgrade),
+        why: Wait::ForeignOperation(RevisionStatus::PendingUpgrade),
     };
     assert_eq!(case.state(), State::Processing);
     case.previous = Some(case.compute().status);

@@ -1,0 +1,62 @@
+//! Values as the JSON that helm reads with its YAML parser.
+//!
+//! JSON is YAML except for a few characters: between quotes YAML folds the line ends U+0085, U+2028 and U+2029 into
+//! blanks, and refuses DEL, the C1 controls and the byte order mark. Those are written as `\u` escapes, which both
+//! languages read alike.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+
+/// The JSON text.
+pub(super) fn to_json(values: &serde_json::Value) -> io::Result<Vec<u8>> {
+    let mut json = Vec::new();
+    values.serialize(&mut Serializer::with_formatter(&mut json, YamlSafe))?;
+    Ok(json)
+}
+
+struct YamlSafe;
+
+impl Formatter for YamlSafe {
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        for part in fragment.split_inclusive(differs_in_yaml) {
+            match part.chars().next_back().filter(|last| differs_in_yaml(*last)) {
+                Some(last) => {
+                    writer.write_all(part.trim_end_matches(last).as_bytes())?;
+                    write!(writer, "\\u{:04x}", u32::from(last))?;
+                }
+                None => writer.write_all(part.as_bytes())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn differs_in_yaml(c: char) -> bool {
+    matches!(
+        c,
+        '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_yaml_reads_otherwise_is_escaped() {
+        let values = json!({ "k\u{85}": "a\u{2028}\u{2028}b\u{7f}", "plain": "ä \"on\" \n 😀" });
+        let text = String::from_utf8(to_json(&values).expect("JSON")).expect("UTF-8");
+        assert_eq!(
+            text,
+            r#"{"k\u0085":"a\u2028\u2028b\u007f","plain":"ä \"on\" \n 😀"}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).expect("JSON"),
+            values
+        );
+    }
+}
