@@ -101,6 +101,11 @@ impl Contacts {
         self.with(|answered| answered.insert(resource, now));
     }
 
+    /// Ends the notes on a resource that is no longer watched on purpose.
+    pub fn forget(&self, resource: &Resource) {
+        self.with(|answered| answered.remove(resource));
+    }
+
     /// The registered resources without an answer for longer than `limit`.
     pub fn silent(&self, now: Instant, limit: Duration) -> Vec<Resource> {
         let too_long = |since: &Instant| now.saturating_duration_since(*since) > limit;

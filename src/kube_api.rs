@@ -4,7 +4,15 @@
 //! one plain call can take minutes or hang for ever. Every ordinary call goes through [`deadline`], which also gives
 //! its error the name of what was being done.
 
+use std::fmt::Debug;
 use std::{borrow::Cow, future::Future, time::Duration};
+
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api::FIELD_MANAGER;
 
 /// How long an ordinary API call may take, retries inside the client included.
 pub const API_DEADLINE: Duration = Duration::from_secs(10);
@@ -94,6 +102,17 @@ pub async fn deadline<T>(
             limit,
         }),
     }
+}
+
+/// Server-side-applies `object` as the module. Fields that others own are taken over.
+pub async fn apply<K>(api: &Api<K>, name: &str, object: &Value) -> Result<(), ApiError>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let patch = Patch::Apply(object);
+    let what = format!("apply {} {name}", K::kind(&()));
+    deadline(API_DEADLINE, what, api.patch_metadata(name, &params, &patch)).await.map(|_| ())
 }
 
 /// Turns "not found" into `None`, for both the missing object and the missing API.

@@ -1,4 +1,5 @@
 //! The Kyma GPU module.
+pub mod act;
 pub mod admin;
 pub mod api;
 pub mod catalogue;
@@ -9,7 +10,11 @@ pub mod facts;
 pub mod helm;
 pub mod kube_api;
 pub mod lease;
+pub mod memory;
 pub mod metrics;
+pub mod observe;
 pub mod plan;
+pub mod publish;
+pub mod reconcile;
 pub mod status;
 pub mod telemetry;

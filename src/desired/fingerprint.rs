@@ -13,13 +13,20 @@ pub fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hash.finalize()
-        .iter()
-        .fold(String::with_capacity(64), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hex(&hash.finalize())
+}
+
+/// SHA-256 of the content of a file, in hexadecimal, as `sha256sum` prints it.
+pub fn file_digest(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Identifies chart, values and flags of a release; kept as a label on its Secret, so 32 digits (63 are allowed).

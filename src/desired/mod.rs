@@ -17,7 +17,7 @@ use crate::api::{GpuModuleSpec, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 
 pub use driver::ResolvedDriver;
-pub use fingerprint::{Fingerprint, digest};
+pub use fingerprint::{Fingerprint, digest, file_digest};
 pub use refusal::Refusal;
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub enum ReleaseFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     /// The revision that was read.
-    pub revision: i64,
+    pub revision: u32,
     /// Its chart version.
     pub chart_version: Version,
     /// Version of NVIDIA's gpu-operator in it.

@@ -8,7 +8,7 @@ use crate::helm::RevisionStatus;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
     /// Its number, from 1.
-    pub number: i64,
+    pub number: u32,
     /// Its status.
     pub status: RevisionStatus,
     /// When its Secret was last written, as far as the API server notes it (`managedFields`).
@@ -18,7 +18,7 @@ pub struct Revision {
     /// Label [`crate::api::LABEL_BY`].
     pub by: Option<String>,
     /// Label [`crate::api::LABEL_REVISION`]: the number that the module meant to make.
-    pub meant: Option<i64>,
+    pub meant: Option<u32>,
 }
 
 impl Revision {
@@ -69,7 +69,7 @@ impl History {
     }
 
     /// The number that Helm will give to the next revision.
-    pub fn next_number(&self) -> i64 {
+    pub fn next_number(&self) -> u32 {
         self.latest().map_or(1, |latest| latest.number + 1)
     }
 }

@@ -14,6 +14,10 @@ use std::time::Duration;
 /// Helm refuses longer descriptions of a rollback; the same bound keeps the other ones readable.
 const MAX_DESCRIPTION_CHARS: usize = 256;
 
+/// The flags of `helm upgrade` that decide what the release becomes, as far as they never change from run to run.
+/// Part of the fingerprint of a release: another set of flags makes another release.
+pub const RELEASE_FLAGS: &[&str] = &["--reset-values", "--skip-crds", "--server-side=true", "--force-conflicts"];
+
 /// A release: its name and the namespace that holds its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseRef {
@@ -69,10 +73,9 @@ pub(super) fn upgrade_install(
     options: &UpgradeOptions,
 ) -> Vec<OsString> {
     let mut args = command(&["upgrade", "--install"], release);
-    args.push("--reset-values".into());
+    args.extend(RELEASE_FLAGS.iter().map(OsString::from));
     args.push(flag("--values=", values_file));
-    args.push("--skip-crds".into());
-    args.extend(apply_flags(options.history_max, options.timeout));
+    args.extend(bounds(options.history_max, options.timeout));
     // One flag per label: helm reads a list in one flag as CSV.
     args.extend(
         options
@@ -89,8 +92,8 @@ pub(super) fn upgrade_install(
 /// Hooks are left out: a rollback here repairs the record, and the upgrade that follows runs them.
 pub(super) fn rollback(release: &ReleaseRef, to: u32, options: &RollbackOptions) -> Vec<OsString> {
     let mut args = command(&["rollback"], release);
-    args.push("--no-hooks".into());
-    args.extend(apply_flags(options.history_max, options.timeout));
+    args.extend(["--no-hooks", "--server-side=true", "--force-conflicts"].map(OsString::from));
+    args.extend(bounds(options.history_max, options.timeout));
     positional(args, [release.name.as_ref(), to.to_string().as_ref()])
 }
 
@@ -137,13 +140,8 @@ fn command(verb: &[&str], release: &ReleaseRef) -> Vec<OsString> {
     args
 }
 
-fn apply_flags(history_max: u32, timeout: Duration) -> [OsString; 4] {
-    [
-        "--server-side=true".into(),
-        "--force-conflicts".into(),
-        format!("--history-max={history_max}").into(),
-        timeout_flag(timeout),
-    ]
+fn bounds(history_max: u32, timeout: Duration) -> [OsString; 2] {
+    [format!("--history-max={history_max}").into(), timeout_flag(timeout)]
 }
 
 fn timeout_flag(timeout: Duration) -> OsString {

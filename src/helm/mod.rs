@@ -28,7 +28,7 @@ mod values;
 mod version;
 mod workdir;
 
-pub use args::{ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
+pub use args::{RELEASE_FLAGS, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 pub use environment::{ApiAccess, PASSED_ON, PASSED_ON_WITH_KUBECONFIG};
 pub use error::{HelmError, OpenError};
 pub use interrupt::{Cause, Interrupt, Interrupter, Phase, interrupt};

@@ -91,7 +91,7 @@ pub enum Action {
     /// Run `helm rollback` to free a release that a dead Helm process left locked.
     Rollback {
         /// The revision to return to.
-        to: i64,
+        to: u32,
         /// The status that was found.
         found: RevisionStatus,
     },
@@ -150,12 +150,13 @@ fn unguarded(s: &Situation<'_>) -> Plan {
 
 /// What has to be true before anything is changed, whatever it is.
 fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
-    let changes_release = match &plan {
-        Plan::Act(Action::AddFinalizer | Action::RemoveFinalizer) => false,
-        Plan::Act(_) | Plan::Compare => true,
-        _ => return plan,
+    let tries = match &plan {
+        // What ends a deletion is never put off.
+        Plan::Act(Action::RemoveFinalizer) => false,
+        Plan::Act(_) | Plan::Compare | Plan::Look => true,
+        Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return plan,
     };
-    if changes_release && let Some(until) = s.attempts.blocked_until(s.now) {
+    if tries && let Some(until) = s.attempts.blocked_until(s.now) {
         return Plan::Wait {
             until,
             why: Wait::Backoff,
@@ -164,7 +165,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
     if s.observed.surroundings.is_none() {
         return Plan::Look;
     }
-    if changes_release && !s.deleting && !s.finalizer {
+    if tries && !s.deleting && !s.finalizer {
         return Plan::Act(Action::AddFinalizer);
     }
     plan

@@ -69,7 +69,7 @@ impl Case {
         self.observed.release = ReleaseFacts::Read(History::new(all));
     }
 
-    fn compared(mut self, revision: i64, spec: serde_json::Value) -> Self {
+    fn compared(mut self, revision: u32, spec: serde_json::Value) -> Self {
         let desired = resolve(spec).unwrap();
         self.observed.comparison = Some(Comparison {
             revision,

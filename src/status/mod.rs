@@ -133,7 +133,7 @@ fn recorded(report: &Report<'_>) -> Option<ReleaseStatus> {
         namespace: RELEASE_NAMESPACE.to_owned(),
         chart_version: desired.chart.version.to_string(),
         app_version: desired.chart.app_version(),
-        revision: latest.number,
+        revision: i64::from(latest.number),
         values_digest: desired.values_digest.clone(),
     })
 }

@@ -1,0 +1,116 @@
+//! Chart archives on disk, checked against the catalogue before each use.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::catalogue::Chart;
+use crate::desired::file_digest;
+
+/// Why a chart cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ChartError {
+    /// The folder is not there or holds no archive.
+    #[error("the charts folder {folder} holds no chart archive, check --charts-dir")]
+    NoCharts {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder holds archives, but not this one.
+    #[error("chart archive {archive} is missing, put it there or choose another spec.chartVersion")]
+    Missing {
+        /// The archive.
+        archive: PathBuf,
+    },
+    /// The archive cannot be read.
+    #[error("chart archive {archive} cannot be read: {source}")]
+    Unreadable {
+        /// The archive.
+        archive: PathBuf,
+        /// What the file system said.
+        source: io::Error,
+    },
+    /// The archive is not what the catalogue pins.
+    #[error("chart archive {archive} has SHA-256 {found} instead of {expected}, replace it by NVIDIA's release")]
+    Digest {
+        /// The archive.
+        archive: PathBuf,
+        /// Digest of the file.
+        found: String,
+        /// Digest in the catalogue.
+        expected: String,
+    },
+}
+
+impl ChartError {
+    /// The reason of condition `Installed`.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::NoCharts { .. } | Self::Missing { .. } | Self::Unreadable { .. } => "ChartMissing",
+            Self::Digest { .. } => "ChartDigestMismatch",
+        }
+    }
+}
+
+/// The folder that holds the chart archives.
+#[derive(Clone, Debug)]
+pub struct ChartFolder(PathBuf);
+
+impl ChartFolder {
+    /// Archives are looked for in `folder` at each use.
+    pub const fn new(folder: PathBuf) -> Self {
+        Self(folder)
+    }
+
+    /// Path of the chart's archive, whose digest is right at this moment.
+    pub fn verified(&self, chart: &Chart) -> Result<PathBuf, ChartError> {
+        let archive = self.0.join(chart.archive());
+        let content = match std::fs::read(&archive) {
+            Ok(content) => content,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(self.missing(archive)),
+            Err(source) => return Err(ChartError::Unreadable { archive, source }),
+        };
+        let found = file_digest(&content);
+        if found == chart.sha256 {
+            return Ok(archive);
+        }
+        Err(ChartError::Digest { archive, found, expected: chart.sha256.clone() })
+    }
+
+    fn missing(&self, archive: PathBuf) -> ChartError {
+        if has_archive(&self.0) { ChartError::Missing { archive } } else { ChartError::NoCharts { folder: self.0.clone() } }
+    }
+}
+
+fn has_archive(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "tgz"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::Catalogue;
+
+    #[test]
+    fn each_fault_is_told_apart() {
+        let catalogue = Catalogue::compiled_in().unwrap();
+        let chart = catalogue.default_chart().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let charts = ChartFolder::new(folder.path().to_owned());
+        assert!(matches!(charts.verified(chart).unwrap_err(), ChartError::NoCharts { .. }));
+        let gone = ChartFolder::new(folder.path().join("gone"));
+        assert!(matches!(gone.verified(chart).unwrap_err(), ChartError::NoCharts { .. }));
+
+        std::fs::write(folder.path().join("other.tgz"), "x").unwrap();
+        assert!(matches!(charts.verified(chart).unwrap_err(), ChartError::Missing { .. }));
+
+        std::fs::write(folder.path().join(chart.archive()), "not NVIDIA's").unwrap();
+        let error = charts.verified(chart).unwrap_err();
+        assert_eq!(error.reason(), "ChartDigestMismatch");
+        assert!(error.to_string().contains(&chart.sha256), "{error}");
+
+        let mut pinned = chart.clone();
+        pinned.sha256 = file_digest(b"not NVIDIA's");
+        assert_eq!(charts.verified(&pinned).unwrap(), folder.path().join(chart.archive()));
+    }
+}

@@ -1,0 +1,199 @@
+//! Step 4: executes one [`Action`] of the plan. Decides nothing: what to do and why was decided before.
+
+mod chart;
+mod crds;
+mod finalizer;
+mod namespace;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::time::Instant;
+
+use crate::api::{
+    GpuModule, LABEL_BY, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
+};
+use crate::desired::Desired;
+use crate::facts::{CrdFacts, ReleaseFacts};
+use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
+use crate::kube_api::ApiError;
+use crate::metrics::{HelmOperation, HelmResult, Metrics};
+use crate::plan::{Action, Cause};
+use crate::status::Failure;
+
+pub use chart::{ChartError, ChartFolder};
+pub use crds::CrdError;
+
+/// Revisions that Helm keeps; each is a Secret of about 115 KB.
+const HISTORY_MAX: u32 = 5;
+
+/// How long Helm waits for one hook. The only hooks left are those of an uninstall.
+const HOOK_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Why an action did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ActError {
+    /// The API server refused or did not answer.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    /// Helm failed.
+    #[error(transparent)]
+    Helm(#[from] HelmError),
+    /// The chart cannot be used.
+    #[error(transparent)]
+    Chart(#[from] ChartError),
+    /// The chart's CRDs cannot be applied.
+    #[error(transparent)]
+    Crd(#[from] CrdError),
+}
+
+impl ActError {
+    /// True where the operator itself ended the work; that is no failure.
+    pub const fn is_interruption(&self) -> bool {
+        matches!(self, Self::Helm(HelmError::Interrupted { .. }))
+    }
+
+    /// As the status tells it, with the reason for condition `Installed`.
+    pub fn failure(&self, action: &Action) -> Failure {
+        let reason = match (self, action) {
+            (Self::Chart(error), _) => error.reason(),
+            (Self::Crd(_), _) => "CrdsNotApplied",
+            (Self::Api(_), _) => "ApiCallFailed",
+            (Self::Helm(_), Action::Upgrade(Cause::Install)) => "InstallFailed",
+            (Self::Helm(_), Action::Upgrade(_)) => "UpgradeFailed",
+            (Self::Helm(_), Action::Rollback { .. }) => "RecoveryFailed",
+            (Self::Helm(_), Action::Uninstall { .. }) => "UninstallFailed",
+            (Self::Helm(_), Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace) => "HelmFailed",
+        };
+        Failure { reason, message: self.to_string() }
+    }
+}
+
+/// Everything that acting takes.
+pub struct Actor {
+    /// For the API server.
+    pub client: Client,
+    /// The helm binary.
+    pub helm: Helm,
+    /// Where the chart archives lie.
+    pub charts: ChartFolder,
+    /// Where the operator itself runs: the namespace of its ServiceAccount.
+    pub own_namespace: String,
+    /// This process, as release labels name it.
+    pub identity: String,
+    /// Counts Helm operations.
+    pub metrics: Metrics,
+}
+
+/// What an action is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The GpuModule.
+    pub module: &'a GpuModule,
+    /// The wanted release; absent only while the module is being deleted.
+    pub desired: Option<&'a Desired>,
+    /// The release as just read.
+    pub release: &'a ReleaseFacts,
+    /// The CRDs that are there.
+    pub crds: &'a BTreeMap<String, CrdFacts>,
+    /// Whether the release's namespace is, or will be, the module's own.
+    pub namespace_is_ours: bool,
+}
+
+impl Actor {
+    /// Executes `action`.
+    pub async fn act(&self, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
+        match action {
+            Action::AddFinalizer => Ok(finalizer::add(&self.client, subject.module).await?),
+            Action::RemoveFinalizer => Ok(finalizer::remove(&self.client, subject.module).await?),
+            Action::OpenNamespace => Ok(self.open_namespace(subject).await?),
+            Action::Upgrade(cause) => self.upgrade(*cause, subject).await,
+            Action::Rollback { to, .. } => self.rollback(*to).await,
+            Action::Uninstall { hooks } => self.uninstall(*hooks).await,
+        }
+    }
+
+    async fn open_namespace(&self, subject: &Subject<'_>) -> Result<(), ApiError> {
+        namespace::apply(&self.client, subject.namespace_is_ours).await?;
+        namespace::bind_role(&self.client, &self.own_namespace).await?;
+        namespace::await_rights(&self.client).await
+    }
+
+    async fn upgrade(&self, cause: Cause, subject: &Subject<'_>) -> Result<(), ActError> {
+        let Some(desired) = subject.desired else { return Ok(()) };
+        let archive = self.charts.verified(&desired.chart)?;
+        self.open_namespace(subject).await?;
+        crds::apply(&self.client, &self.helm, &archive, subject.crds).await?;
+        let options = UpgradeOptions {
+            labels: self.labels(desired, subject.release),
+            description: describe(cause, subject.module, desired),
+            history_max: HISTORY_MAX,
+            timeout: HOOK_TIMEOUT,
+        };
+        let release = release();
+        let run = self.helm.upgrade_install(&release, &archive, &desired.values, &options);
+        let operation = if cause == Cause::Install { HelmOperation::Install } else { HelmOperation::Upgrade };
+        self.measured(operation, run).await?;
+        Ok(())
+    }
+
+    fn labels(&self, desired: &Desired, release: &ReleaseFacts) -> BTreeMap<String, String> {
+        let next = match release {
+            ReleaseFacts::Read(history) => history.next_number(),
+            ReleaseFacts::Unreadable => 1,
+        };
+        BTreeMap::from([
+            (LABEL_FINGERPRINT.to_owned(), desired.fingerprint.to_string()),
+            (LABEL_BY.to_owned(), self.identity.clone()),
+            (LABEL_REVISION.to_owned(), next.to_string()),
+        ])
+    }
+
+    async fn rollback(&self, to: u32) -> Result<(), ActError> {
+        let options = RollbackOptions { history_max: HISTORY_MAX, timeout: HOOK_TIMEOUT };
+        self.measured(HelmOperation::Rollback, self.helm.rollback(&release(), to, &options)).await?;
+        Ok(())
+    }
+
+    async fn uninstall(&self, hooks: bool) -> Result<(), ActError> {
+        let options = UninstallOptions { no_hooks: !hooks, timeout: HOOK_TIMEOUT };
+        self.measured(HelmOperation::Uninstall, self.helm.uninstall(&release(), &options)).await?;
+        Ok(())
+    }
+
+    async fn measured<T>(
+        &self,
+        operation: HelmOperation,
+        run: impl Future<Output = Result<T, HelmError>>,
+    ) -> Result<T, HelmError> {
+        let started = Instant::now();
+        let result = run.await;
+        let word = match &result {
+            Ok(_) => HelmResult::Success,
+            Err(HelmError::Timeout { .. }) => HelmResult::Timeout,
+            Err(HelmError::Interrupted { .. }) => HelmResult::Interrupted,
+            Err(_) => HelmResult::Failure,
+        };
+        self.metrics.record_helm(operation, word, started.elapsed());
+        result
+    }
+}
+
+/// The module's release, for Helm.
+pub fn release() -> ReleaseRef {
+    ReleaseRef { name: RELEASE_NAME.to_owned(), namespace: RELEASE_NAMESPACE.to_owned() }
+}
+
+/// One line for `helm history`.
+fn describe(cause: Cause, module: &GpuModule, desired: &Desired) -> String {
+    let generation = module.metadata.generation.unwrap_or_default();
+    let chart = &desired.chart.version;
+    let why = match cause {
+        Cause::Install => "install",
+        Cause::Changed => "values or chart changed",
+        Cause::Retry => "the last try failed",
+        Cause::ForeignChange => "undo a change by hand",
+    };
+    format!("GpuModule generation {generation}, chart {chart}: {why}")
+}

@@ -1,0 +1,161 @@
+//! Step 2, read-only I/O: what the watches have collected, and the live reads that a decision asks for.
+//!
+//! Each watch is isolated: a missing CRD, a 403 or a missing namespace delays that watch alone. Objects are reduced to
+//! facts on arrival, and only changed facts wake the reconciler.
+
+mod live;
+mod nvidia;
+mod reduce;
+mod view;
+mod watch;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use tokio::sync::{Notify, watch as channel};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE};
+use crate::catalogue::MinorVersion;
+use crate::contact::{Contacts, Resource};
+use crate::facts::{
+    CrdFacts, DaemonSetFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
+};
+use view::{Access, View};
+use watch::Watched;
+
+pub use live::{kubernetes_version, read_release, read_surroundings};
+
+#[cfg(test)]
+mod tests;
+
+/// Everything that is watched besides the GpuModule itself.
+#[derive(Clone, Debug)]
+pub struct Views {
+    releases: View<Revision>,
+    nodes: View<NodeFacts>,
+    policies: View<PolicyFacts>,
+    drivers: View<DriverFacts>,
+    daemon_sets: View<DaemonSetFacts>,
+    crds: View<CrdFacts>,
+    changes: channel::Receiver<u64>,
+    retry: Arc<Notify>,
+}
+
+impl Views {
+    /// Starts all watches on `tracker`; they end with `stop`. `gpu_instance_types` are prefixes from the catalogue.
+    pub fn start(
+        client: &Client,
+        contacts: &Contacts,
+        gpu_instance_types: Vec<String>,
+        tracker: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Self {
+        let (changed, changes) = channel::channel(0);
+        let retry = Arc::new(Notify::new());
+        let watched = Watched { contacts: contacts.clone(), changed: Arc::new(changed), retry: Arc::clone(&retry) };
+        let spawn = |task: futures::future::BoxFuture<'static, ()>| {
+            let stop = stop.clone();
+            tracker.spawn(async move { stop.run_until_cancelled(task).await });
+        };
+        let anything = watcher::Config::default;
+        let namespace = Some(RELEASE_NAMESPACE);
+
+        let crds = View::default();
+        let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
+        let resource = Resource::of::<CustomResourceDefinition>(None);
+        spawn(Box::pin(watched.clone().run(api, anything(), resource, crds.clone(), reduce::crd)));
+
+        let releases = View::default();
+        let api = Api::<PartialObjectMeta<Secret>>::namespaced(client.clone(), RELEASE_NAMESPACE);
+        let of_release = anything().labels(&live::release_selector());
+        let resource = Resource::of::<Secret>(namespace);
+        spawn(Box::pin(watched.clone().run(api, of_release, resource, releases.clone(), reduce::revision)));
+
+        let nodes = View::default();
+        let api = Api::<Node>::all(client.clone());
+        let gpu_node = move |node: Node| reduce::node(&node, &gpu_instance_types);
+        spawn(Box::pin(watched.clone().run(api, anything(), Resource::of::<Node>(None), nodes.clone(), gpu_node)));
+
+        let daemon_sets = View::default();
+        let api = Api::<DaemonSet>::namespaced(client.clone(), RELEASE_NAMESPACE);
+        let resource = Resource::of::<DaemonSet>(namespace);
+        spawn(Box::pin(watched.clone().run(api, anything(), resource, daemon_sets.clone(), reduce::daemon_set)));
+
+        let policies = View::default();
+        let kind = nvidia::cluster_policy();
+        let resource = Resource::new(&kind.group, &kind.plural, None);
+        let task = watched.clone().run_while_served(
+            CLUSTER_POLICY_CRD,
+            crds.clone(),
+            Api::all_with(client.clone(), &kind),
+            resource,
+            policies.clone(),
+            reduce::policy,
+        );
+        spawn(Box::pin(task));
+
+        let drivers = View::default();
+        let kind = nvidia::nvidia_driver();
+        let resource = Resource::new(&kind.group, &kind.plural, None);
+        let task = watched.run_while_served(
+            NVIDIA_DRIVER_CRD,
+            crds.clone(),
+            Api::all_with(client.clone(), &kind),
+            resource,
+            drivers.clone(),
+            reduce::driver,
+        );
+        spawn(Box::pin(task));
+
+        Self { releases, nodes, policies, drivers, daemon_sets, crds, changes, retry }
+    }
+
+    /// Counts up with each change of facts.
+    pub fn changes(&self) -> channel::Receiver<u64> {
+        self.changes.clone()
+    }
+
+    /// Lets every watch that waits after an error try again at once.
+    pub fn retry_now(&self) {
+        self.retry.notify_waiters();
+    }
+
+    /// True once each watch has been answered, be it by a refusal.
+    pub fn are_settled(&self) -> bool {
+        let no_kind = |view: Access, crd: &str| view == Access::Unknown && !self.crds.contains(crd);
+        let settled = |access: Access| access != Access::Unknown;
+        settled(self.crds.access())
+            && settled(self.releases.access())
+            && settled(self.nodes.access())
+            && settled(self.daemon_sets.access())
+            && (settled(self.policies.access()) || no_kind(self.policies.access(), CLUSTER_POLICY_CRD))
+            && (settled(self.drivers.access()) || no_kind(self.drivers.access(), NVIDIA_DRIVER_CRD))
+    }
+
+    /// What the watches know now.
+    pub fn observe(&self, kubernetes: MinorVersion) -> Observed {
+        let release = match self.releases.access() {
+            Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
+            Access::Unknown | Access::Refused => ReleaseFacts::Unreadable,
+        };
+        Observed {
+            release,
+            comparison: None,
+            surroundings: None,
+            gpu_nodes: self.nodes.all(),
+            policies: self.policies.all(),
+            drivers: self.drivers.all(),
+            daemon_sets: self.daemon_sets.all(),
+            crds: self.crds.by_name(),
+            kubernetes,
+        }
+    }
+}
+

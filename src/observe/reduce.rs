@@ -1,0 +1,124 @@
+//! Reduces objects to facts. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use serde_json::Value;
+
+use crate::api::{
+    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_FINGERPRINT, LABEL_MANAGED_BY,
+    LABEL_REVISION,
+};
+use crate::facts::{
+    CrdFacts, DaemonSetFacts, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision, instance_type_matches,
+    is_gpu_resource, labels_tell_gpu,
+};
+use crate::helm::RevisionStatus;
+
+/// A revision from the labels that Helm puts on its Secret.
+pub fn revision(secret: PartialObjectMeta<Secret>) -> Option<Revision> {
+    let changed = last_written(&secret.metadata);
+    let label = |name: &str| secret.labels().get(name);
+    Some(Revision {
+        number: label("version")?.parse().ok()?,
+        status: RevisionStatus::from_label(label("status")?),
+        changed,
+        fingerprint: label(LABEL_FINGERPRINT).cloned(),
+        by: label(LABEL_BY).cloned(),
+        meant: label(LABEL_REVISION).and_then(|number| number.parse().ok()),
+    })
+}
+
+/// When an object was last written, as far as the API server notes it.
+fn last_written(metadata: &ObjectMeta) -> Timestamp {
+    let written = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
+    let created = metadata.creation_timestamp.as_ref();
+    written.chain(created).map(|time| time.0).max().unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// A GPU node; `None` for any other node.
+pub fn node(node: &Node, gpu_instance_types: &[String]) -> Option<NodeFacts> {
+    let status = node.status.as_ref();
+    let capacity = count_gpus(status.and_then(|status| status.capacity.as_ref()));
+    let labels = node.labels();
+    let known_type = labels
+        .get("node.kubernetes.io/instance-type")
+        .is_some_and(|instance_type| instance_type_matches(instance_type, gpu_instance_types));
+    if capacity == 0 && !known_type && !labels_tell_gpu(labels) {
+        return None;
+    }
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    Some(NodeFacts {
+        name: node.name_any(),
+        pool: labels.get("worker.gardener.cloud/pool").cloned(),
+        created: node.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        ready: conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True"),
+        schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
+        allocatable: count_gpus(status.and_then(|status| status.allocatable.as_ref())),
+    })
+}
+
+fn count_gpus(resources: Option<&BTreeMap<String, Quantity>>) -> u64 {
+    let gpus = resources.into_iter().flatten().filter(|(name, _)| is_gpu_resource(name));
+    gpus.filter_map(|(_, quantity)| quantity.0.parse::<u64>().ok()).sum()
+}
+
+/// A ClusterPolicy.
+pub fn policy(object: DynamicObject) -> Option<PolicyFacts> {
+    let (state, error) = judgement(&object.data);
+    Some(PolicyFacts { name: object.name_any(), owner: owner(&object.metadata), state, error })
+}
+
+/// An NVIDIADriver.
+pub fn driver(object: DynamicObject) -> Option<DriverFacts> {
+    let (state, error) = judgement(&object.data);
+    Some(DriverFacts { name: object.name_any(), owner: owner(&object.metadata), state, error })
+}
+
+/// State, and reason and message of the error condition, in the form that NVIDIA's kinds share.
+fn judgement(object: &Value) -> (Option<String>, Option<(String, String)>) {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(ToOwned::to_owned);
+    let status = &object["status"];
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let error = conditions
+        .filter(|condition| condition["type"] == "Error" && condition["status"] == "True")
+        .map(|condition| {
+            (text(&condition["reason"]).unwrap_or_default(), text(&condition["message"]).unwrap_or_default())
+        })
+        .next();
+    (text(&status["state"]), error)
+}
+
+/// The Helm release that an object names as its own.
+pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
+    let annotations = metadata.annotations.as_ref()?;
+    Some(HelmOwner {
+        release: annotations.get(HELM_RELEASE_NAME)?.clone(),
+        namespace: annotations.get(HELM_RELEASE_NAMESPACE)?.clone(),
+    })
+}
+
+/// A DaemonSet of NVIDIA's operator or of the release; `None` for any other.
+pub fn daemon_set(set: DaemonSet) -> Option<DaemonSetFacts> {
+    // NVIDIA's operator leaves its usual label off driver DaemonSets that a NVIDIADriver asked for.
+    let managed = set.labels().get(LABEL_MANAGED_BY).is_some_and(|by| by == "gpu-operator" || by == "Helm");
+    let driver = set.labels().get("app.kubernetes.io/component").is_some_and(|part| part == "nvidia-driver");
+    let status = set.status.as_ref();
+    (managed || driver).then(|| DaemonSetFacts {
+        name: set.name_any(),
+        desired: status.map_or(0, |status| status.desired_number_scheduled),
+        ready: status.map_or(0, |status| status.number_ready),
+    })
+}
+
+/// A CRD.
+pub fn crd(crd: PartialObjectMeta<CustomResourceDefinition>) -> Option<CrdFacts> {
+    Some(CrdFacts { spec_digest: crd.annotations().get(ANNOTATION_SPEC_DIGEST).cloned() })
+}

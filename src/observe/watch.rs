@@ -1,0 +1,145 @@
+//! One isolated watch: its own backoff, its errors its own.
+//!
+//! kube's Controller merges all of its triggers behind one shared backoff, so a single failing watch there would delay
+//! every change of the GpuModule by up to a minute.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::BackoffBuilder as _;
+use futures::StreamExt as _;
+use kube::core::DynamicObject;
+use kube::runtime::watcher::{self, watcher};
+use kube::{Api, Resource as KubeResource};
+use serde::de::DeserializeOwned;
+use tokio::sync::{Notify, watch as channel};
+
+use super::view::View;
+use crate::contact::{Contacts, Resource};
+use crate::facts::CrdFacts;
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// What all watches share.
+#[derive(Clone, Debug)]
+pub struct Watched {
+    /// Where answers of the API server are noted.
+    pub contacts: Contacts,
+    /// Counts changes of facts.
+    pub changed: Arc<channel::Sender<u64>>,
+    /// Ends pauses after errors.
+    pub retry: Arc<Notify>,
+}
+
+impl Watched {
+    /// Watches for ever and keeps `view` current.
+    pub async fn run<K, F>(
+        self,
+        api: Api<K>,
+        config: watcher::Config,
+        resource: Resource,
+        view: View<F>,
+        reduce: impl Fn(K) -> Option<F>,
+    ) where
+        K: KubeResource + Clone + DeserializeOwned + Debug + Send + 'static,
+        F: Clone + PartialEq,
+    {
+        self.contacts.register(resource.clone(), tokio::time::Instant::now());
+        let mut events = std::pin::pin!(watcher(api, config));
+        let mut pauses = pauses();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    pauses = self::pauses();
+                    if view.take_in(event, &reduce) {
+                        self.tell();
+                    }
+                }
+                Err(error) => {
+                    self.note(&error, &resource, &view);
+                    let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = self.retry.notified() => pauses = self::pauses(),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Watches a kind of NVIDIA's as long as its CRD is there.
+    pub async fn run_while_served<F>(
+        self,
+        crd: &'static str,
+        crds: View<CrdFacts>,
+        api: Api<DynamicObject>,
+        resource: Resource,
+        view: View<F>,
+        reduce: impl Fn(DynamicObject) -> Option<F> + Copy,
+    ) where
+        F: Clone + PartialEq,
+    {
+        let mut changes = self.changed.subscribe();
+        loop {
+            while !crds.contains(crd) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+            let gone = async {
+                while crds.contains(crd) && changes.changed().await.is_ok() {}
+            };
+            let watching =
+                self.clone().run(api.clone(), watcher::Config::default(), resource.clone(), view.clone(), reduce);
+            tokio::select! {
+                () = watching => {}
+                () = gone => {}
+            }
+            self.contacts.forget(&resource);
+            if view.refuse() {
+                self.tell();
+            }
+        }
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn note<F: Clone + PartialEq>(&self, error: &watcher::Error, resource: &Resource, view: &View<F>) {
+        match refusal(error) {
+            // The list is only old; the watcher lists anew by itself.
+            Some(410) => tracing::debug!(%resource, "the watch is too old and begins anew"),
+            Some(code @ (403 | 404)) => {
+                if view.refuse() {
+                    tracing::info!(%resource, code, "the API server does not show these objects yet");
+                    self.tell();
+                }
+            }
+            _ => tracing::warn!(%resource, %error, "the watch failed and is tried again"),
+        }
+    }
+}
+
+/// The HTTP code by which the API server refused.
+fn refusal(error: &watcher::Error) -> Option<u16> {
+    let code = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.code,
+        _ => return None,
+    };
+    Some(code)
+}
+
+fn pauses() -> backon::ExponentialBackoff {
+    backon::ExponentialBuilder::new()
+        .with_min_delay(FIRST_PAUSE)
+        .with_max_delay(LONGEST_PAUSE)
+        .without_max_times()
+        .with_jitter()
+        .build()
+}

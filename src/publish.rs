@@ -1,0 +1,135 @@
+//! Writes the status, the only file that does, and tells of changed conditions by Events.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::api::{FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER};
+use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+
+/// Most characters of an Event's note.
+const MAX_NOTE: usize = 1024;
+
+/// Writes statuses and Events.
+pub struct Publisher {
+    client: Client,
+    recorder: Recorder,
+}
+
+impl Publisher {
+    /// `instance` names this process in Events.
+    pub fn new(client: Client, instance: String) -> Self {
+        let reporter = Reporter { controller: MANAGER.to_owned(), instance: Some(instance) };
+        Self { recorder: Recorder::new(client.clone(), reporter), client }
+    }
+
+    /// Writes the whole status by server-side apply.
+    pub async fn write(
+        &self,
+        module: &GpuModule,
+        previous: Option<&GpuModuleStatus>,
+        status: &GpuModuleStatus,
+    ) -> Result<(), ApiError> {
+        self.apply(&module.name_any(), &json!(status)).await?;
+        let before = previous.map_or(&[][..], |status| &status.conditions);
+        for news in news(before, &status.conditions) {
+            self.tell(&module.object_ref(&()), news).await;
+        }
+        Ok(())
+    }
+
+    /// Writes a status for an object that cannot be read as a GpuModule.
+    pub async fn write_raw(&self, name: &str, status: &Value) -> Result<(), ApiError> {
+        self.apply(name, status).await
+    }
+
+    async fn apply(&self, name: &str, status: &Value) -> Result<(), ApiError> {
+        let object = json!({
+            "apiVersion": GpuModule::api_version(&()),
+            "kind": GpuModule::kind(&()),
+            "metadata": { "name": name },
+            "status": status,
+        });
+        let modules = Api::<GpuModule>::all(self.client.clone());
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(&object);
+        // `patch_metadata` has no status variant; the answer may be an object that cannot be read, so it is not.
+        let call = async {
+            let request = kube::core::Request::new(modules.resource_url())
+                .patch_subresource("status", name, &params, &patch)
+                .map_err(kube::Error::BuildRequest)?;
+            self.client.request::<Value>(request).await.map(|_| ())
+        };
+        let written = deadline(API_DEADLINE, format!("write the status of GpuModule {name}"), call).await;
+        // Deleted meanwhile: nobody is left to read it.
+        found(written).map(|_| ())
+    }
+
+    async fn tell(&self, object: &ObjectReference, news: Event) {
+        let call = self.recorder.publish(&news, object);
+        if let Err(error) = deadline(API_DEADLINE, "publish an Event", call).await {
+            tracing::warn!(%error, reason = news.reason, "the Event is lost");
+        }
+    }
+}
+
+impl std::fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
+}
+
+type Condition = k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// One Event for each condition whose status or reason is another than before.
+fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
+    let changed = now.iter().filter(|condition| {
+        let old = before.iter().find(|old| old.type_ == condition.type_);
+        old.is_none_or(|old| (&old.status, &old.reason) != (&condition.status, &condition.reason))
+    });
+    changed
+        .map(|condition| Event {
+            type_: if condition.status == "False" { EventType::Warning } else { EventType::Normal },
+            reason: condition.reason.clone(),
+            note: Some(condition.message.chars().take(MAX_NOTE).collect()),
+            action: condition.type_.clone(),
+            secondary: None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Condition {
+        Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            observed_generation: None,
+        }
+    }
+
+    #[test]
+    fn one_event_for_each_changed_condition_and_none_for_a_new_wording() {
+        let before = [condition("Installed", "True", "Installed", "a"), condition("Ready", "True", "Ready", "a")];
+        let now = [
+            condition("Installed", "True", "Installed", "another wording"),
+            condition("Ready", "False", "NodesNotUsable", &"x".repeat(2000)),
+            condition("Configured", "True", "Configured", "new"),
+        ];
+        let news = news(&before, &now);
+        let told: Vec<_> = news.iter().map(|event| (event.action.as_str(), event.reason.as_str())).collect();
+        assert_eq!(told, [("Ready", "NodesNotUsable"), ("Configured", "Configured")]);
+        assert_eq!(news[0].note.as_ref().unwrap().len(), MAX_NOTE);
+        assert!(matches!(news[0].type_, EventType::Warning));
+    }
+}
