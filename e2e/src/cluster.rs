@@ -20,8 +20,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, ServiceAccount};
-use kube::api::{Api, DeleteParams, PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, ServiceAccount};
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use tempfile::TempDir;
 
 use self::components::Components;
@@ -209,10 +210,20 @@ impl Cluster {
         Ok(nodes.create(&PostParams::default(), &node.build()).await?)
     }
 
-    /// Deletes a node.
+    /// Deletes a node, and its Pods with it.
+    ///
+    /// The Pods would go by themselves, but Kubernetes waits about a minute before it believes that a node is
+    /// gone for good.
     pub async fn delete_node(&self, name: &str) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client());
         nodes.delete(name, &DeleteParams::default()).await?;
+        let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
+        let pods: Api<Pod> = Api::all(self.client());
+        for pod in pods.list(&on_node).await? {
+            let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace().unwrap_or_default());
+            pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0))
+                .await?;
+        }
         Ok(())
     }
 
