@@ -151,8 +151,8 @@ async fn the_stand_in_installs_hangs_and_fails() -> Result<()> {
         );
     }
     let hold = ["--set", "standIn.holdHooks=true", "--timeout", "2s"];
-    let held = run("upgrade", &hold).await?;
-    assert!(!held.status.success(), "an upgrade with held hooks went through");
+    let stuck = run("upgrade", &hold).await?;
+    assert!(!stuck.status.success(), "an upgrade with held hooks went through");
     printed(&run("upgrade", &["--set", "operator.upgradeCRD=false"]).await?)?;
 
     let uninstall = ["uninstall", "gpu-operator", "--namespace", "gpu-operator"];
