@@ -12,7 +12,7 @@ use kube::api::Api;
 use super::{Cluster, Options, Process};
 use crate::wait::eventually;
 
-/// How long a control plane may take to start. It takes about five seconds on two idle cores.
+/// How long a control plane may take to start. It takes about three seconds on two cores.
 const START_DEADLINE: Duration = Duration::from_mins(2);
 
 /// Pause between two looks at whether the processes still run.
