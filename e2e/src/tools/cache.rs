@@ -24,7 +24,7 @@ pub fn cache_dir() -> Result<PathBuf> {
     variable("GPU_MANAGER_CACHE")
         .or_else(|| variable("XDG_CACHE_HOME").map(|dir| dir.join("gpu-manager")))
         .or_else(|| variable("HOME").map(|dir| dir.join(".cache/gpu-manager")))
-        .context("no cache folder: set HOME, or GPU_MANAGER_CACHE to a folder with 2 GiB of space")
+        .context("no cache folder: set HOME, or GPU_MANAGER_CACHE to a folder with 1 GiB of space")
 }
 
 /// The pins of one family.
