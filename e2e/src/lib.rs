@@ -1,3 +1,4 @@
 //! Local cluster, simulated NVIDIA operator and end-to-end tests of gpu-manager.
 
 pub mod rbac;
+pub mod tools;

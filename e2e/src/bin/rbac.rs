@@ -5,7 +5,10 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use e2e::rbac::{Sources, derive};
+use e2e::{
+    rbac::{Sources, derive},
+    tools::{Tool, Tools},
+};
 
 /// Derive the rights that helm needs from the charts.
 #[derive(Parser)]
@@ -16,9 +19,9 @@ struct Args {
     /// Folder with the chart archives gpu-operator-<version>.tgz.
     #[arg(long, env = "GPU_OPERATOR_CHARTS", default_value = "../shared/charts")]
     charts: PathBuf,
-    /// The helm binary.
-    #[arg(long, env = "HELM_BIN", default_value = "helm")]
-    helm: PathBuf,
+    /// The helm binary; the one that ships is built when none is given.
+    #[arg(long, env = "HELM_BIN")]
+    helm: Option<PathBuf>,
     /// Folder that holds release.yaml and values/.
     #[arg(long, default_value = "hack/deploy/rbac")]
     dir: PathBuf,
@@ -27,8 +30,12 @@ struct Args {
 fn main() -> Result<()> {
     let args = Args::parse();
     let path = args.dir.join("release.yaml");
+    let helm = match args.helm {
+        Some(helm) => helm,
+        None => Tools::ensure()?.path(Tool::Helm),
+    };
     let wanted = derive(&Sources {
-        helm: args.helm,
+        helm,
         charts: args.charts,
         values: args.dir.join("values"),
     })?
