@@ -6,8 +6,8 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use e2e::{
-    rbac::{Sources, derive},
-    tools::{Tool, Tools},
+    rbac::{Sources, charts_dir, derive},
+    tools::{Tool, Tools, repository_root},
 };
 
 /// Derive the rights that helm needs from the charts.
@@ -17,13 +17,13 @@ struct Args {
     #[arg(long)]
     check: bool,
     /// Folder with the chart archives gpu-operator-<version>.tgz.
-    #[arg(long, env = "GPU_OPERATOR_CHARTS", default_value = "../shared/charts")]
+    #[arg(long, default_value_os_t = charts_dir())]
     charts: PathBuf,
     /// The helm binary; the one that ships is built when none is given.
     #[arg(long, env = "HELM_BIN")]
     helm: Option<PathBuf>,
     /// Folder that holds release.yaml and values/.
-    #[arg(long, default_value = "hack/deploy/rbac")]
+    #[arg(long, default_value_os_t = repository_root().join("hack/deploy/rbac"))]
     dir: PathBuf,
 }
 

@@ -10,6 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 
 use super::ReleaseRights;
+use crate::tools::repository_root;
 
 /// Versions whose releases the operator may meet: those it installs and those it
 /// upgrades from.
@@ -26,6 +27,15 @@ pub struct Sources {
     pub charts: PathBuf,
     /// Folder with the values files; each is rendered with each chart.
     pub values: PathBuf,
+}
+
+/// The folder with the chart archives: `GPU_OPERATOR_CHARTS`, or `shared/charts` beside
+/// the repository.
+pub fn charts_dir() -> PathBuf {
+    std::env::var_os("GPU_OPERATOR_CHARTS").map_or_else(
+        || repository_root().join("../shared/charts"),
+        PathBuf::from,
+    )
 }
 
 /// The rights that all renders together need.
