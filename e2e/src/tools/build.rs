@@ -32,6 +32,9 @@ const STAGE_FILES: [&str; 5] = [
     "kustomize/stage/pod/fast/pod-delete.yaml",
 ];
 
+/// Start of the names of folders in which something is being made.
+const UNFINISHED: &str = ".building-";
+
 const BUILD_FLAGS: [&str; 3] = ["build", "-trimpath", "-buildvcs=false"];
 
 /// Finds every tool; builds what is missing.
@@ -50,10 +53,23 @@ pub(super) fn ensure() -> Result<Tools> {
     let tools = Tools { dir, assets };
     if !missing(&tools).is_empty() || !tools.kwok_stages().is_dir() {
         let _lock = lock(&tools.dir)?;
+        remove_unfinished(&tools.dir)?;
         build_missing(&tools)?;
         copy_stages(&tools)?;
     }
     Ok(tools)
+}
+
+/// Removes what an interrupted build left. Only for the holder of the lock.
+fn remove_unfinished(dir: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
+            std::fs::remove_dir_all(entry.path())
+                .with_context(|| format!("cannot remove {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
 }
 
 fn missing(tools: &Tools) -> Vec<Tool> {
@@ -85,7 +101,7 @@ fn build_missing(tools: &Tools) -> Result<()> {
 
 fn build(recipe: &Recipe, family: &Family, target: &Path) -> Result<()> {
     let dir = target.parent().context("a binary needs a folder")?;
-    let temporary = tempfile::Builder::new().prefix(".building-").tempdir_in(dir)?;
+    let temporary = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(dir)?;
     let unfinished = temporary.path().join("binary");
     let mut go = go(&family.dir);
     go.args(BUILD_FLAGS)
@@ -107,7 +123,7 @@ fn copy_stages(tools: &Tools) -> Result<()> {
     output(download.args(["mod", "download", "sigs.k8s.io/kwok"]))?;
     let module = output(go(&family.dir).args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]))?;
     let temporary = tempfile::Builder::new()
-        .prefix(".building-")
+        .prefix(UNFINISHED)
         .tempdir_in(tools.dir())?;
     for file in STAGE_FILES {
         let source = Path::new(module.trim()).join(file);

@@ -62,7 +62,9 @@ pub(super) fn key(go_version: &str, flags: &[&str]) -> Result<String> {
     add(go_version);
     add(std::env::consts::OS);
     add(std::env::consts::ARCH);
-    flags.iter().for_each(|flag| add(flag));
+    for flag in flags {
+        add(flag);
+    }
     for tool in Tool::ALL {
         let recipe = Recipe::of(tool);
         let family = Family::read(recipe.family)?;
