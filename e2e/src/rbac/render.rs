@@ -32,10 +32,8 @@ pub struct Sources {
 /// The folder with the chart archives: `GPU_OPERATOR_CHARTS`, or `shared/charts` beside
 /// the repository.
 pub fn charts_dir() -> PathBuf {
-    std::env::var_os("GPU_OPERATOR_CHARTS").map_or_else(
-        || repository_root().join("../shared/charts"),
-        PathBuf::from,
-    )
+    std::env::var_os("GPU_OPERATOR_CHARTS")
+        .map_or_else(|| repository_root().join("../shared/charts"), PathBuf::from)
 }
 
 /// The rights that all renders together need.
