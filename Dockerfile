@@ -15,7 +15,12 @@ ARG RUNTIME_IMAGE=gcr.io/distroless/cc-debian12:nonroot
 # The operator, against the glibc of the runtime image (both are Debian 12).
 FROM ${RUST_IMAGE} AS operator
 WORKDIR /src
-COPY . .
+COPY Cargo.toml Cargo.lock ./
+COPY chart-values chart-values
+COPY crds crds
+# A member of the workspace; cargo wants to see it, nothing of it is built.
+COPY e2e e2e
+COPY src src
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     cargo build --locked --release --package gpu-manager \
