@@ -3,5 +3,6 @@
 pub mod charts;
 pub mod cluster;
 pub mod pki;
+pub mod rbac;
 pub mod tools;
 pub mod wait;

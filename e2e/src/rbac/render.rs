@@ -1,0 +1,89 @@
+//! Renders each chart with each values file through `helm template`, which needs no
+//! cluster.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::ReleaseRights;
+use crate::tools::repository_root;
+
+/// Versions whose releases the operator may meet: those it installs and those it
+/// upgrades from.
+const VERSIONS: &[&str] = &["v26.7.0", "v26.3.3", "v25.10.1"];
+/// The oldest Kubernetes the module supports.
+const KUBE_VERSION: &str = "1.33.0";
+
+/// Where the rights are derived from.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// The helm binary.
+    pub helm: PathBuf,
+    /// Folder with the chart archives `gpu-operator-<version>.tgz`.
+    pub charts: PathBuf,
+    /// Folder with the values files; each is rendered with each chart.
+    pub values: PathBuf,
+}
+
+/// The folder with the chart archives: `GPU_OPERATOR_CHARTS`, or `shared/charts` beside
+/// the repository.
+pub fn charts_dir() -> PathBuf {
+    std::env::var_os("GPU_OPERATOR_CHARTS")
+        .map_or_else(|| repository_root().join("../shared/charts"), PathBuf::from)
+}
+
+/// The rights that all renders together need.
+pub fn derive(sources: &Sources) -> Result<ReleaseRights> {
+    let values = files(&sources.values)?;
+    let mut rights = ReleaseRights::new();
+    for version in VERSIONS {
+        let chart = sources.charts.join(format!("gpu-operator-{version}.tgz"));
+        ensure!(
+            chart.is_file(),
+            "the chart {} is missing: name the folder that holds it in GPU_OPERATOR_CHARTS",
+            chart.display()
+        );
+        let mut show = Command::new(&sources.helm);
+        rights.add_crds(&output(show.args(["show", "crds"]).arg(&chart))?)?;
+        for file in &values {
+            let mut template = Command::new(&sources.helm);
+            template
+                .args(["template", "gpu-operator"])
+                .arg(&chart)
+                .args(["--namespace", "gpu-operator", "--skip-crds"])
+                .args(["--kube-version", KUBE_VERSION, "--values"])
+                .arg(file);
+            rights
+                .add_render(&output(&mut template)?)
+                .with_context(|| format!("chart {version} with {}", file.display()))?;
+        }
+    }
+    Ok(rights)
+}
+
+/// The values files of a folder, sorted.
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("{} cannot be read", dir.display()))? {
+        files.push(entry?.path());
+    }
+    ensure!(!files.is_empty(), "{} holds no values file", dir.display());
+    files.sort();
+    Ok(files)
+}
+
+/// Standard output of a command that must succeed.
+fn output(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("{program} cannot be started: name the helm binary in HELM_BIN"))?;
+    if !output.status.success() {
+        bail!("{program} failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    String::from_utf8(output.stdout).context("helm's output is not UTF-8")
+}

@@ -1,0 +1,187 @@
+//! The union of rules, and what one rendered object asks for.
+
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use serde_json::json;
+
+use super::{ReleaseRights, RuleSet};
+
+/// One line per rule: group/resources names verbs.
+fn lines(set: &RuleSet) -> Vec<String> {
+    let line = |rule: PolicyRule| {
+        let list = |field: Option<Vec<String>>| field.unwrap_or_default().join(",");
+        format!(
+            "{}/{} [{}] {}",
+            list(rule.api_groups),
+            list(rule.resources),
+            list(rule.resource_names),
+            rule.verbs.join(",")
+        )
+    };
+    set.rules().into_iter().map(line).collect()
+}
+
+fn rule(value: serde_json::Value) -> PolicyRule {
+    serde_json::from_value(value).unwrap()
+}
+
+#[test]
+fn union_joins_verbs_of_one_resource_and_resources_of_equal_verbs() {
+    let mut set = RuleSet::default();
+    set.allow("apps", "deployments", &[], &["get"]);
+    set.allow("apps", "deployments", &[], &["create", "get"]);
+    set.allow("apps", "daemonsets", &[], &["get", "create"]);
+    set.allow("", "pods", &[], &["get"]);
+    assert_eq!(
+        lines(&set),
+        ["/pods [] get", "apps/daemonsets,deployments [] create,get"]
+    );
+}
+
+#[test]
+fn a_name_is_dropped_where_all_names_are_allowed() {
+    let mut set = RuleSet::default();
+    set.allow("coordination.k8s.io", "leases", &["one"], &["get", "update"]);
+    set.allow("coordination.k8s.io", "leases", &[], &["create", "get"]);
+    assert_eq!(
+        lines(&set),
+        [
+            "coordination.k8s.io/leases [] create,get",
+            "coordination.k8s.io/leases [one] update"
+        ]
+    );
+}
+
+#[test]
+fn names_of_one_resource_share_a_rule() {
+    let mut set = RuleSet::default();
+    set.allow("", "nodes", &["b"], &["get"]);
+    set.allow("", "nodes", &["a", "c"], &["get"]);
+    set.allow("", "pods", &["a"], &["get"]);
+    assert_eq!(lines(&set), ["/nodes [a,b,c] get", "/pods [a] get"]);
+}
+
+#[test]
+fn without_keeps_only_what_the_other_set_lacks() {
+    let mut granted = RuleSet::default();
+    granted.allow("", "pods", &[], &["get", "list"]);
+    granted.allow("", "nodes", &["a"], &["get"]);
+    granted.allow("", "secrets", &[], &["get"]);
+    let mut used = RuleSet::default();
+    used.allow("", "pods", &[], &["get"]);
+    used.allow("", "nodes", &["a", "b"], &["get", "list"]);
+    // A right on one name does not give the right on all.
+    used.allow("", "secrets", &["a"], &["get"]);
+    assert_eq!(
+        lines(&granted.without(&used)),
+        ["/pods [] list", "/secrets [] get"]
+    );
+}
+
+#[test]
+fn a_rule_gives_each_pair_of_group_and_resource() {
+    let mut set = RuleSet::default();
+    set.grant(&rule(json!({
+        "apiGroups": ["a", "b"], "resources": ["x", "y"], "verbs": ["get"]
+    })))
+    .unwrap();
+    assert_eq!(lines(&set), ["a/x,y [] get", "b/x,y [] get"]);
+}
+
+#[test]
+fn wildcards_and_urls_are_refused() {
+    for bad in [
+        json!({"apiGroups": ["*"], "resources": ["x"], "verbs": ["get"]}),
+        json!({"apiGroups": [""], "resources": ["*"], "verbs": ["get"]}),
+        json!({"apiGroups": [""], "resources": ["*/scale"], "verbs": ["get"]}),
+        json!({"apiGroups": [""], "resources": ["x"], "verbs": ["*"]}),
+        json!({"nonResourceURLs": ["/metrics"], "verbs": ["get"]}),
+    ] {
+        let refused = RuleSet::default().grant(&rule(bad.clone()));
+        assert!(refused.is_err(), "accepted {bad}");
+    }
+}
+
+const CHART: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: hook
+  annotations: {helm.sh/hook: pre-delete}
+---
+# a template that rendered nothing
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: plain}
+---
+apiVersion: example.com/v1
+kind: Widget
+metadata: {name: cr}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: wide}
+rules:
+  - {apiGroups: [""], resources: [nodes], verbs: [patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: narrow}
+rules:
+  - {apiGroups: [""], resources: [pods, secrets], verbs: [get]}
+"#;
+
+const CRD: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec: {group: example.com, scope: Cluster, names: {kind: Widget, plural: widgets}}
+";
+
+#[test]
+fn objects_hooks_and_roles_land_in_their_scope() {
+    let mut rights = ReleaseRights::default();
+    rights.add_crds(CRD).unwrap();
+    rights.add_render(CHART).unwrap();
+    assert_eq!(
+        lines(&rights.cluster.used),
+        [
+            "apiextensions.k8s.io/customresourcedefinitions [widgets.example.com] create,get,patch",
+            "example.com/widgets [] create,delete,get,patch",
+            "rbac.authorization.k8s.io/clusterroles [] create,delete,get,patch",
+        ]
+    );
+    assert_eq!(lines(&rights.cluster.granted), ["/nodes [] patch"]);
+    assert_eq!(
+        lines(&rights.namespaced.used),
+        [
+            "apps/deployments [] create,delete,get,patch",
+            "batch/jobs [] create,delete,get,list,patch,watch",
+            "rbac.authorization.k8s.io/roles [] create,delete,get,patch",
+        ]
+    );
+    assert_eq!(lines(&rights.namespaced.granted), ["/pods,secrets [] get"]);
+}
+
+#[test]
+fn an_unknown_kind_is_an_error_that_names_it() {
+    let refused = ReleaseRights::default().add_render(CHART).unwrap_err();
+    assert!(format!("{refused:#}").contains("kind Widget"), "{refused:#}");
+}
+
+#[test]
+fn the_yaml_is_two_roles_with_the_rights_of_both_kinds() {
+    let mut rights = ReleaseRights::new();
+    rights.add_crds(CRD).unwrap();
+    rights.add_render(CHART).unwrap();
+    let yaml = rights.to_yaml().unwrap();
+    let roles: Vec<ClusterRole> = serde_saphyr::from_multiple(&yaml).unwrap();
+    let names: Vec<_> = roles.iter().map(|role| role.metadata.name.as_deref()).collect();
+    assert_eq!(
+        names,
+        [Some("gpu-manager-release-cluster"), Some("gpu-manager-release")]
+    );
+    // `secrets: get` is granted by the chart and used by helm: printed once.
+    assert_eq!(yaml.matches("\"secrets\"").count(), 1, "{yaml}");
+    assert_eq!(yaml, rights.to_yaml().unwrap());
+}

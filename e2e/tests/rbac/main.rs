@@ -1,0 +1,148 @@
+//! Are the rights in `hack/deploy` enough for helm and the real charts, and not too many? Everything here but
+//! the set-up runs with a token of the manager's own ServiceAccount.
+
+mod manager;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use e2e::cluster::{Cluster, FakeNode, Mark, Options};
+use e2e::rbac::{Sources, charts_dir, derive};
+use e2e::tools::{Tool, Tools, repository_root};
+use e2e::wait::eventually;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::json;
+
+use manager::{Manager, RELEASE, SOON, values_dir};
+
+/// How the API server calls the manager's ServiceAccount.
+const USER: &str = "system:serviceaccount:gpu-manager:gpu-manager";
+
+/// Fails unless the API server refused for want of rights.
+fn forbidden<T>(what: &str, answer: Result<T, kube::Error>) -> Result<()> {
+    match answer {
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+        Err(error) => Err(error).context(format!("{what} failed, but for another reason")),
+        Ok(_) => bail!("{what} was allowed"),
+    }
+}
+
+/// The manager's requests since a mark that were refused for want of rights.
+fn refused(cluster: &Cluster, since: Mark) -> Result<Vec<String>> {
+    let events = cluster.audit().since(since)?.into_iter();
+    let refused = events
+        .filter(|event| event.user.username == USER)
+        .filter(|event| {
+            event
+                .response_status
+                .as_ref()
+                .is_some_and(|status| status.code == 403)
+        });
+    Ok(refused
+        .map(|event| format!("{} {}", event.verb, event.request_uri))
+        .collect())
+}
+
+/// Serves the kind PodMonitor, which one of the options makes the chart render.
+async fn serve_pod_monitors(cluster: &Cluster) -> Result<()> {
+    let crd: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": { "name": "podmonitors.monitoring.coreos.com" },
+        "spec": {
+            "group": "monitoring.coreos.com",
+            "scope": "Namespaced",
+            "names": { "kind": "PodMonitor", "plural": "podmonitors", "singular": "podmonitor" },
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": { "openAPIV3Schema": {
+                    "type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true,
+                } },
+            }],
+        },
+    }))?;
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    crds.create(&PostParams::default(), &crd).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn helm_works_with_the_rights_of_the_service_account() -> Result<()> {
+    let cluster = Cluster::start(Options::full()).await?;
+    cluster.create_node(&FakeNode::new("cpu-0")).await?;
+    serve_pod_monitors(&cluster).await?;
+    let manager = Manager::install(&cluster).await?;
+
+    // The API server learns of new roles and bindings with a short delay.
+    let secrets: Api<Secret> = Api::namespaced(manager.client.clone(), RELEASE);
+    eventually("the manager's rights in its namespace", SOON, async || {
+        manager.apply_namespace(RELEASE).await?;
+        let role = "gpu-manager-release";
+        manager.apply_binding(role, role).await?;
+        secrets.list(&ListParams::default()).await?;
+        Ok(())
+    })
+    .await?;
+    let start = cluster.audit().mark()?;
+
+    manager.apply_crds("v26.3.3").await?;
+    manager.upgrade("v26.3.3", "gardenlinux.yaml")?;
+    manager.apply_crds("v26.7.0").await?;
+    manager.upgrade("v26.7.0", "options.yaml")?;
+    manager.upgrade("v26.7.0", "existing-nfd.yaml")?;
+    manager.rollback("2")?;
+    let revision = manager.revision()?;
+    ensure!(revision == 4, "the rollback should be revision 4, not {revision}");
+
+    // Both hooks run: NVIDIA's before, Node Feature Discovery's after the removal.
+    manager.uninstall()?;
+    let left = secrets.list(&ListParams::default()).await?.items;
+    ensure!(left.is_empty(), "{} Secrets are left in {RELEASE}", left.len());
+
+    // helm goes on after some refusals, so none may show in the API server's log either.
+    let refused = refused(&cluster, start)?;
+    ensure!(refused.is_empty(), "refused: {refused:#?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_service_account_may_not_do_what_nothing_needs() -> Result<()> {
+    let cluster = Cluster::start(Options::api_server_only()).await?;
+    let manager = Manager::install(&cluster).await?;
+    eventually("the manager's rights", SOON, async || {
+        Ok(manager.apply_namespace(RELEASE).await?)
+    })
+    .await?;
+
+    let list = ListParams::default();
+    let everywhere: Api<Secret> = Api::all(manager.client.clone());
+    forbidden("listing all Secrets", everywhere.list(&list).await)?;
+    let system: Api<Secret> = Api::namespaced(manager.client.clone(), "kube-system");
+    forbidden("listing Secrets of kube-system", system.list(&list).await)?;
+    forbidden("reading a Secret of kube-system", system.get("any").await)?;
+
+    let answer = manager.apply_namespace("other").await;
+    forbidden("creating another namespace", answer)?;
+    let answer = manager.apply_binding("other", "gpu-manager-release").await;
+    forbidden("a RoleBinding of another name", answer)?;
+    let answer = manager
+        .apply_binding("gpu-manager-release", "cluster-admin")
+        .await;
+    forbidden("binding cluster-admin", answer)
+}
+
+#[test]
+fn the_generated_roles_are_up_to_date() -> Result<()> {
+    let derived = derive(&Sources {
+        helm: Tools::ensure()?.path(Tool::Helm),
+        charts: charts_dir(),
+        values: values_dir(),
+    })?;
+    let path = repository_root().join("hack/deploy/rbac/release.yaml");
+    ensure!(
+        std::fs::read_to_string(path)? == derived.to_yaml()?,
+        "hack/deploy/rbac/release.yaml is out of date: run `cargo run -p e2e --bin rbac` and commit the file"
+    );
+    Ok(())
+}
