@@ -37,6 +37,9 @@ pub use output::{ReleaseMetadata, ReleaseStatus};
 use interrupt::OnShutdown;
 use workdir::{LockError, WorkDir};
 
+/// How long the start waits for a helm process of an earlier operator; the first change waits longer.
+const OPEN_LOCK_LIMIT: Duration = Duration::from_secs(1);
+
 /// Where helm is and how it may work.
 #[derive(Clone, Debug)]
 pub struct Settings {

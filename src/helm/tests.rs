@@ -94,7 +94,7 @@ async fn upgrade(helm: &Helm, values: &Value) -> Result<Finished, HelmError> {
         labels: std::collections::BTreeMap::new(),
         description: "test".into(),
         history_max: 5,
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
     };
     helm.upgrade_install(&release(), Path::new("/charts/c.tgz"), values, &options)
         .await
@@ -103,7 +103,7 @@ async fn upgrade(helm: &Helm, values: &Value) -> Result<Finished, HelmError> {
 async fn uninstall(helm: &Helm) -> Result<Option<Finished>, HelmError> {
     let options = UninstallOptions {
         no_hooks: false,
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
     };
     helm.uninstall(&release(), &options).await
 }
@@ -111,7 +111,7 @@ async fn uninstall(helm: &Helm) -> Result<Option<Finished>, HelmError> {
 async fn rollback(helm: &Helm) -> Result<Finished, HelmError> {
     let options = RollbackOptions {
         history_max: 5,
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
     };
     helm.rollback(&release(), 1, &options).await
 }

@@ -66,7 +66,7 @@ async fn a_lost_lease_stops_an_uninstall_at_once() {
     let (helm, interrupter) = fake.open().await;
     let (result, ()) = tokio::join!(uninstall(&helm), async {
         fake.makes("ready").await;
-        interrupter.lease_lost(Instant::now() + Duration::from_secs(60));
+        interrupter.lease_lost(Instant::now() + Duration::from_mins(1));
     });
     assert_eq!(cause_of(result), (Cause::LeaseLost, false));
 }
@@ -101,7 +101,7 @@ async fn nothing_is_started_any_more() {
         .expect("reading goes on");
     assert_eq!(fake.text("log"), "get\n");
 
-    interrupter.lease_lost(Instant::now() + Duration::from_secs(60));
+    interrupter.lease_lost(Instant::now() + Duration::from_mins(1));
     assert_eq!(
         cause_of(helm.get_manifest(&release(), None).await),
         (Cause::LeaseLost, false)

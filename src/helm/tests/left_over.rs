@@ -16,7 +16,7 @@ const NOTING: &str = r#"
 echo "start $1" >> $DIR/log
 if ! [ -e $DIR/process ]; then
   echo $$ > $DIR/process.new; mv $DIR/process.new $DIR/process
-  while ! [ -e $DIR/go ]; do sleep 0.02; done
+  while [ -d $DIR ] && ! [ -e $DIR/go ]; do sleep 0.02; done
 fi
 echo "end $1" >> $DIR/log
 "#;
@@ -76,7 +76,7 @@ async fn the_next_change_waits_for_it() {
 #[tokio::test]
 async fn a_shutdown_ends_the_waiting() {
     let fake = Fake::new(NOTING);
-    kill_an_operator(&fake).await;
+    let left_over = kill_an_operator(&fake).await;
     let (helm, interrupter) = fake.open().await;
     let (result, ()) = tokio::join!(rollback(&helm), async { interrupter.shutdown() });
     assert!(
@@ -90,6 +90,7 @@ async fn a_shutdown_ends_the_waiting() {
         "{result:?}"
     );
     fake.write("go");
+    until("the left-over helm is gone", || !is_running(left_over)).await;
 }
 
 #[tokio::test]
@@ -112,5 +113,8 @@ async fn the_waiting_has_an_end() {
     drop(held);
     assert!(work_dir.try_lock().is_err(), "the copy does not hold the lock");
     drop(stdin);
-    work_dir.try_lock().expect("the lock is free");
+    work_dir
+        .lock(Duration::from_secs(10), &interrupt)
+        .await
+        .expect("the lock is free");
 }
