@@ -37,6 +37,9 @@ pub use output::{ReleaseMetadata, RevisionStatus};
 use interrupt::OnShutdown;
 use workdir::{LockError, WorkDir};
 
+/// How long the start waits for a helm process of an earlier operator; the first change waits longer.
+const OPEN_LOCK_LIMIT: Duration = Duration::from_secs(1);
+
 /// Where helm is and how it may work.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -79,14 +82,9 @@ impl Helm {
             source,
         };
         let work_dir = WorkDir::create(&settings.work_dir).map_err(work_dir_error)?;
-        match work_dir.try_lock() {
-            Ok(_) => {}
-            Err(LockError::Io(error)) => return Err(work_dir_error(error)),
-            Err(LockError::Held | LockError::Interrupted(_)) => {
-                tracing::warn!(
-                    "a helm process of an earlier operator still runs; the first change will wait for it"
-                );
-            }
+        // Taking the lock removes what a killed operator left; if its helm still runs, the first change does it.
+        if let Err(LockError::Io(error)) = work_dir.lock(OPEN_LOCK_LIMIT, &interrupt).await {
+            return Err(work_dir_error(error));
         }
         let binary = absolute(&settings.binary);
         let api = match settings.api {

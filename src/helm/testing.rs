@@ -37,6 +37,19 @@ pub(super) fn read_number(path: &Path) -> i32 {
     text.trim().parse().expect("a number")
 }
 
+/// Writes an executable script by a process of its own: were the file open for writing here, a process that another
+/// thread forks just then would keep it so, and running it would fail with "text file busy".
+#[allow(clippy::disallowed_methods, reason = "tests make their programs")]
+pub(super) fn install_script(path: &Path, text: &str) {
+    let status = std::process::Command::new("/bin/sh")
+        .args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .arg(text)
+        .status()
+        .expect("a shell");
+    assert!(status.success(), "cannot write {}: {status}", path.display());
+}
+
 /// A part that a second copy of this test program plays, as a process of its own.
 pub(super) struct Role {
     /// Its name, as the value of [`Role::VARIABLE`].

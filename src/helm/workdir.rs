@@ -109,30 +109,32 @@ impl WorkDir {
     }
 
     /// Takes the lock, waiting up to `limit` for a helm process that an earlier operator left behind.
+    ///
+    /// A first failure alone says nothing: a child that we start just now has copies of all our files between its
+    /// fork and its exec, also of a lock that was dropped meanwhile.
     pub(super) async fn lock(&self, limit: Duration, interrupt: &Interrupt) -> Result<Lock, LockError> {
         let start = Instant::now();
-        let mut told = false;
+        let mut tries = 0_u32;
         loop {
             match self.try_lock() {
-                Err(LockError::Held) if start.elapsed() < limit => {}
+                Err(LockError::Held) if start.elapsed() < limit => tries += 1,
                 outcome => {
-                    if told {
-                        let waited = start.elapsed().as_secs();
+                    if tries > 1 {
+                        let waited_s = start.elapsed().as_secs();
                         tracing::info!(
-                            waited,
-                            free = outcome.is_ok(),
+                            waited_s,
+                            got_it = outcome.is_ok(),
                             "waited for the helm of an earlier operator"
                         );
                     }
                     return outcome;
                 }
             }
-            if !told {
+            if tries == 2 {
                 tracing::warn!(
                     ?limit,
                     "a helm process that an earlier operator started still runs, waiting for it"
                 );
-                told = true;
             }
             tokio::select! {
                 cause = interrupt.stops(OnShutdown::Stop) => return Err(LockError::Interrupted(cause)),

@@ -17,7 +17,7 @@ fn upgrade_options() -> UpgradeOptions {
         ]),
         description: "gpu-manager: driver branch 580".into(),
         history_max: 5,
-        timeout: Duration::from_secs(300),
+        timeout: Duration::from_mins(5),
     }
 }
 
@@ -83,7 +83,7 @@ fn rollback_line() {
 fn uninstall_lines() {
     let mut options = UninstallOptions {
         no_hooks: false,
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
     };
     assert_eq!(
         words(&super::uninstall(&release(), &options)),
