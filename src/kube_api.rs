@@ -112,7 +112,9 @@ where
     let params = PatchParams::apply(FIELD_MANAGER).force();
     let patch = Patch::Apply(object);
     let what = format!("apply {} {name}", K::kind(&()));
-    deadline(API_DEADLINE, what, api.patch_metadata(name, &params, &patch)).await.map(|_| ())
+    deadline(API_DEADLINE, what, api.patch_metadata(name, &params, &patch))
+        .await
+        .map(|_| ())
 }
 
 /// Turns "not found" into `None`, for both the missing object and the missing API.

@@ -86,7 +86,14 @@ mod tests {
     fn failed() -> Memory {
         let mut memory = Memory::new("uid".to_owned(), NOW, 0.5);
         memory.begin_anew(1, false);
-        memory.failed(Failure { reason: "UpgradeFailed", message: "no".to_owned() }, NOW, 0.5);
+        memory.failed(
+            Failure {
+                reason: "UpgradeFailed",
+                message: "no".to_owned(),
+            },
+            NOW,
+            0.5,
+        );
         memory
     }
 

@@ -21,8 +21,14 @@ pub struct Publisher {
 impl Publisher {
     /// `instance` names this process in Events.
     pub fn new(client: Client, instance: String) -> Self {
-        let reporter = Reporter { controller: MANAGER.to_owned(), instance: Some(instance) };
-        Self { recorder: Recorder::new(client.clone(), reporter), client }
+        let reporter = Reporter {
+            controller: MANAGER.to_owned(),
+            instance: Some(instance),
+        };
+        Self {
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+        }
     }
 
     /// Writes the whole status by server-side apply.
@@ -62,7 +68,12 @@ impl Publisher {
                 .map_err(kube::Error::BuildRequest)?;
             self.client.request::<Value>(request).await.map(|_| ())
         };
-        let written = deadline(API_DEADLINE, format!("write the status of GpuModule {name}"), call).await;
+        let written = deadline(
+            API_DEADLINE,
+            format!("write the status of GpuModule {name}"),
+            call,
+        )
+        .await;
         // Deleted meanwhile: nobody is left to read it.
         found(written).map(|_| ())
     }
@@ -91,7 +102,11 @@ fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     });
     changed
         .map(|condition| Event {
-            type_: if condition.status == "False" { EventType::Warning } else { EventType::Normal },
+            type_: if condition.status == "False" {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: condition.reason.clone(),
             note: Some(condition.message.chars().take(MAX_NOTE).collect()),
             action: condition.type_.clone(),
@@ -120,14 +135,20 @@ mod tests {
 
     #[test]
     fn one_event_for_each_changed_condition_and_none_for_a_new_wording() {
-        let before = [condition("Installed", "True", "Installed", "a"), condition("Ready", "True", "Ready", "a")];
+        let before = [
+            condition("Installed", "True", "Installed", "a"),
+            condition("Ready", "True", "Ready", "a"),
+        ];
         let now = [
             condition("Installed", "True", "Installed", "another wording"),
             condition("Ready", "False", "NodesNotUsable", &"x".repeat(2000)),
             condition("Configured", "True", "Configured", "new"),
         ];
         let news = news(&before, &now);
-        let told: Vec<_> = news.iter().map(|event| (event.action.as_str(), event.reason.as_str())).collect();
+        let told: Vec<_> = news
+            .iter()
+            .map(|event| (event.action.as_str(), event.reason.as_str()))
+            .collect();
         assert_eq!(told, [("Ready", "NodesNotUsable"), ("Configured", "Configured")]);
         assert_eq!(news[0].note.as_ref().unwrap().len(), MAX_NOTE);
         assert!(matches!(news[0].type_, EventType::Warning));

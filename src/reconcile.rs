@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 use kube::core::DeserializeGuard;
 use kube::runtime::controller::Action as Requeue;
-use kube::ResourceExt;
 use semver::Version;
 use serde_json::json;
 
@@ -68,8 +68,15 @@ pub async fn reconcile(
     match &module.0 {
         Ok(module) => Pass::begin(module, &context).run().await,
         Err(invalid) => {
-            tracing::warn!(module = name, error = invalid.error, "the GpuModule cannot be read");
-            context.publisher.write_raw(&name, &unreadable(&invalid.error)).await?;
+            tracing::warn!(
+                module = name,
+                error = invalid.error,
+                "the GpuModule cannot be read"
+            );
+            context
+                .publisher
+                .write_raw(&name, &unreadable(&invalid.error))
+                .await?;
             Ok(Requeue::await_change())
         }
     }
@@ -102,7 +109,10 @@ enum Acted {
 }
 
 fn api_failure(error: &ApiError) -> Failure {
-    Failure { reason: "ApiCallFailed", message: error.to_string() }
+    Failure {
+        reason: "ApiCallFailed",
+        message: error.to_string(),
+    }
 }
 
 struct Pass<'a> {
@@ -174,7 +184,9 @@ impl<'a> Pass<'a> {
                         (Acted::Done | Acted::Failed, _) => self.look().await,
                     }
                 }
-                Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return self.end(&plan).await,
+                Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => {
+                    return self.end(&plan).await;
+                }
             }
         }
         tracing::warn!("the pass took too many steps and is continued later");
@@ -204,7 +216,10 @@ impl<'a> Pass<'a> {
     async fn look(&mut self) {
         let client = &self.context.actor.client;
         let read = async {
-            Ok((observe::read_release(client).await?, observe::read_surroundings(client, now()).await?))
+            Ok((
+                observe::read_release(client).await?,
+                observe::read_surroundings(client, now()).await?,
+            ))
         };
         match read.await {
             Ok((release, surroundings)) => {
@@ -240,7 +255,10 @@ impl<'a> Pass<'a> {
             }
             Err(HelmError::Interrupted { .. }) => {}
             Err(error) => {
-                self.fail(Failure { reason: "ComparisonFailed", message: error.to_string() });
+                self.fail(Failure {
+                    reason: "ComparisonFailed",
+                    message: error.to_string(),
+                });
             }
         }
     }
@@ -248,8 +266,12 @@ impl<'a> Pass<'a> {
     async fn read_through_helm(&self) -> Result<Option<Comparison>, HelmError> {
         let helm = &self.context.actor.helm;
         let release = release();
-        let Some(found) = helm.get_metadata(&release).await? else { return Ok(None) };
-        let Some(values) = helm.get_values(&release, Some(found.revision)).await? else { return Ok(None) };
+        let Some(found) = helm.get_metadata(&release).await? else {
+            return Ok(None);
+        };
+        let Some(values) = helm.get_values(&release, Some(found.revision)).await? else {
+            return Ok(None);
+        };
         let version = found.version.trim_start_matches('v');
         let chart_version = Version::parse(version).map_err(|error| HelmError::Output {
             verb: "get metadata",
@@ -299,13 +321,21 @@ impl<'a> Pass<'a> {
         }
         let now = now();
         let by_plan = match plan {
-            Plan::Wait { until, why: Wait::Backoff | Wait::ForeignOperation(_) } => Some(*until),
+            Plan::Wait {
+                until,
+                why: Wait::Backoff | Wait::ForeignOperation(_),
+            } => Some(*until),
             Plan::AwaitRemoval(_) | Plan::Wait { .. } => Some(now + LOOK_AGAIN_SOON),
             Plan::Hold(plan::Hold::Foreign(_)) => Some(now + LOOK_AGAIN),
             _ => None,
         };
-        let next = [by_plan, recheck, Some(self.memory.compare_at)].into_iter().flatten().min();
-        let pause = next.map_or(LOOK_AGAIN, |next| Duration::try_from(next.duration_since(now)).unwrap_or_default());
+        let next = [by_plan, recheck, Some(self.memory.compare_at)]
+            .into_iter()
+            .flatten()
+            .min();
+        let pause = next.map_or(LOOK_AGAIN, |next| {
+            Duration::try_from(next.duration_since(now)).unwrap_or_default()
+        });
         Ok(Requeue::requeue(pause.max(Duration::from_millis(100))))
     }
 
@@ -324,7 +354,10 @@ impl<'a> Pass<'a> {
         });
         self.measure(&status);
         if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {
-            self.context.publisher.write(self.module, self.previous(), &status).await?;
+            self.context
+                .publisher
+                .write(self.module, self.previous(), &status)
+                .await?;
         }
         self.memory.written = Some(status);
         Ok(recheck)
@@ -348,7 +381,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The time.
 #[expect(clippy::disallowed_methods, reason = "the one place that asks for the time")]
-fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     Timestamp::now()
 }

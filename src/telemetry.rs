@@ -11,7 +11,7 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, fmt::MakeWriter, 
 pub const DEFAULT_FILTER: &str = "info,kube=warn,hyper=warn,tower=warn";
 
 /// How a log line looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// One JSON object: `timestamp`, `level`, `target`, `message` and the event's fields side by side, and the
     /// innermost span's fields under `span`.

@@ -30,7 +30,9 @@ pub enum ChartError {
         source: io::Error,
     },
     /// The archive is not what the catalogue pins.
-    #[error("chart archive {archive} has SHA-256 {found} instead of {expected}, replace it by NVIDIA's release")]
+    #[error(
+        "chart archive {archive} has SHA-256 {found} instead of {expected}, replace it by NVIDIA's release"
+    )]
     Digest {
         /// The archive.
         archive: PathBuf,
@@ -73,17 +75,34 @@ impl ChartFolder {
         if found == chart.sha256 {
             return Ok(archive);
         }
-        Err(ChartError::Digest { archive, found, expected: chart.sha256.clone() })
+        Err(ChartError::Digest {
+            archive,
+            found,
+            expected: chart.sha256.clone(),
+        })
     }
 
     fn missing(&self, archive: PathBuf) -> ChartError {
-        if has_archive(&self.0) { ChartError::Missing { archive } } else { ChartError::NoCharts { folder: self.0.clone() } }
+        if has_archive(&self.0) {
+            ChartError::Missing { archive }
+        } else {
+            ChartError::NoCharts {
+                folder: self.0.clone(),
+            }
+        }
     }
 }
 
 fn has_archive(folder: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else { return false };
-    entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "tgz"))
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        entry
+            .path()
+            .extension()
+            .is_some_and(|extension| extension == "tgz")
+    })
 }
 
 #[cfg(test)]
@@ -97,12 +116,21 @@ mod tests {
         let chart = catalogue.default_chart().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let charts = ChartFolder::new(folder.path().to_owned());
-        assert!(matches!(charts.verified(chart).unwrap_err(), ChartError::NoCharts { .. }));
+        assert!(matches!(
+            charts.verified(chart).unwrap_err(),
+            ChartError::NoCharts { .. }
+        ));
         let gone = ChartFolder::new(folder.path().join("gone"));
-        assert!(matches!(gone.verified(chart).unwrap_err(), ChartError::NoCharts { .. }));
+        assert!(matches!(
+            gone.verified(chart).unwrap_err(),
+            ChartError::NoCharts { .. }
+        ));
 
         std::fs::write(folder.path().join("other.tgz"), "x").unwrap();
-        assert!(matches!(charts.verified(chart).unwrap_err(), ChartError::Missing { .. }));
+        assert!(matches!(
+            charts.verified(chart).unwrap_err(),
+            ChartError::Missing { .. }
+        ));
 
         std::fs::write(folder.path().join(chart.archive()), "not NVIDIA's").unwrap();
         let error = charts.verified(chart).unwrap_err();
@@ -111,6 +139,9 @@ mod tests {
 
         let mut pinned = chart.clone();
         pinned.sha256 = file_digest(b"not NVIDIA's");
-        assert_eq!(charts.verified(&pinned).unwrap(), folder.path().join(chart.archive()));
+        assert_eq!(
+            charts.verified(&pinned).unwrap(),
+            folder.path().join(chart.archive())
+        );
     }
 }

@@ -65,7 +65,11 @@ pub async fn apply(
 ) -> Result<(), CrdError> {
     let documents = helm.show_crds(archive).await?;
     let crds = parse(&documents).map_err(|reason| CrdError::Unreadable {
-        archive: archive.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        archive: archive
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
         reason,
     })?;
     let due = crds.into_iter().filter(|crd| is_due(crd, present));
@@ -76,14 +80,20 @@ pub async fn apply(
 fn is_due(crd: &Crd, present: &BTreeMap<String, CrdFacts>) -> bool {
     match present.get(&crd.name) {
         None => true,
-        Some(CrdFacts { spec_digest: Some(known) }) => *known != crd.spec_digest,
+        Some(CrdFacts {
+            spec_digest: Some(known),
+        }) => *known != crd.spec_digest,
         // Somebody else's. NFD's may be of another version and in use; NVIDIA's are of use to no one else.
         Some(CrdFacts { spec_digest: None }) => crd.spec["group"] != NFD_GROUP,
     }
 }
 
 async fn apply_one(client: &Client, crd: Crd) -> Result<(), CrdError> {
-    let Crd { name, spec, spec_digest } = crd;
+    let Crd {
+        name,
+        spec,
+        spec_digest,
+    } = crd;
     let object = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -107,16 +117,23 @@ async fn apply_one(client: &Client, crd: Crd) -> Result<(), CrdError> {
 /// Reads the documents that `helm show crds` prints.
 fn parse(documents: &str) -> Result<Vec<Crd>, String> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(documents).map_err(|error| error.to_string())?;
-    let crds = documents.into_iter().filter(|document| !document.is_null()).map(|mut document| {
-        let name = document["metadata"]["name"].as_str().map(ToOwned::to_owned);
-        let name = name.ok_or("one of them has no name")?;
-        if document["kind"] != "CustomResourceDefinition" {
-            return Err(format!("{name} is no CustomResourceDefinition"));
-        }
-        let spec = document["spec"].take();
-        let spec_digest = digest([spec.to_string().as_bytes()]);
-        Ok(Crd { name, spec, spec_digest })
-    });
+    let crds = documents
+        .into_iter()
+        .filter(|document| !document.is_null())
+        .map(|mut document| {
+            let name = document["metadata"]["name"].as_str().map(ToOwned::to_owned);
+            let name = name.ok_or("one of them has no name")?;
+            if document["kind"] != "CustomResourceDefinition" {
+                return Err(format!("{name} is no CustomResourceDefinition"));
+            }
+            let spec = document["spec"].take();
+            let spec_digest = digest([spec.to_string().as_bytes()]);
+            Ok(Crd {
+                name,
+                spec,
+                spec_digest,
+            })
+        });
     crds.collect()
 }
 
@@ -129,10 +146,21 @@ mod tests {
     #[test]
     fn documents_become_crds_with_digests() {
         let crds = parse(DOCUMENTS).unwrap();
-        assert_eq!(crds.iter().map(|crd| crd.name.as_str()).collect::<Vec<_>>(), ["a.nvidia.com", "b.nfd.k8s-sigs.io"]);
+        assert_eq!(
+            crds.iter().map(|crd| crd.name.as_str()).collect::<Vec<_>>(),
+            ["a.nvidia.com", "b.nfd.k8s-sigs.io"]
+        );
         assert_ne!(crds[0].spec_digest, crds[1].spec_digest);
-        assert!(parse("kind: ConfigMap\nmetadata: {name: x}\n").unwrap_err().contains("x is no"));
-        assert!(parse("kind: CustomResourceDefinition\n").unwrap_err().contains("no name"));
+        assert!(
+            parse("kind: ConfigMap\nmetadata: {name: x}\n")
+                .unwrap_err()
+                .contains("x is no")
+        );
+        assert!(
+            parse("kind: CustomResourceDefinition\n")
+                .unwrap_err()
+                .contains("no name")
+        );
         assert!(parse("a: [").is_err());
     }
 
@@ -140,7 +168,12 @@ mod tests {
     fn only_what_is_missing_or_other_is_sent_and_foreign_nfd_is_left_alone() {
         let [nvidia, nfd] = <[Crd; 2]>::try_from(parse(DOCUMENTS).unwrap()).unwrap();
         let with = |crd: &Crd, spec_digest: Option<&str>| {
-            BTreeMap::from([(crd.name.clone(), CrdFacts { spec_digest: spec_digest.map(ToOwned::to_owned) })])
+            BTreeMap::from([(
+                crd.name.clone(),
+                CrdFacts {
+                    spec_digest: spec_digest.map(ToOwned::to_owned),
+                },
+            )])
         };
         for crd in [&nvidia, &nfd] {
             assert!(is_due(crd, &BTreeMap::new()));

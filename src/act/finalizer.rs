@@ -14,12 +14,22 @@ pub async fn add(client: &Client, module: &GpuModule) -> Result<(), ApiError> {
 }
 
 pub async fn remove(client: &Client, module: &GpuModule) -> Result<(), ApiError> {
-    let finalizers = module.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect();
+    let finalizers = module
+        .finalizers()
+        .iter()
+        .filter(|name| *name != FINALIZER)
+        .cloned()
+        .collect();
     // Gone is what was wanted.
     found(set(client, module, finalizers, "remove the finalizer from").await).map(|_| ())
 }
 
-async fn set(client: &Client, module: &GpuModule, finalizers: Vec<String>, verb: &str) -> Result<(), ApiError> {
+async fn set(
+    client: &Client,
+    module: &GpuModule,
+    finalizers: Vec<String>,
+    verb: &str,
+) -> Result<(), ApiError> {
     let name = module.name_any();
     // The resourceVersion keeps a finalizer that somebody else has just added or removed from being undone.
     let patch = json!({ "metadata": {
@@ -27,8 +37,13 @@ async fn set(client: &Client, module: &GpuModule, finalizers: Vec<String>, verb:
         "finalizers": finalizers,
     }});
     let modules = Api::<GpuModule>::all(client.clone());
-    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
     let patch = Patch::Merge(&patch);
     let call = modules.patch_metadata(&name, &params, &patch);
-    deadline(API_DEADLINE, format!("{verb} GpuModule {name}"), call).await.map(|_| ())
+    deadline(API_DEADLINE, format!("{verb} GpuModule {name}"), call)
+        .await
+        .map(|_| ())
 }

@@ -11,9 +11,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::Instant;
 
-use crate::api::{
-    GpuModule, LABEL_BY, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
-};
+use crate::api::{GpuModule, LABEL_BY, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::desired::Desired;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
@@ -64,9 +62,14 @@ impl ActError {
             (Self::Helm(_), Action::Upgrade(_)) => "UpgradeFailed",
             (Self::Helm(_), Action::Rollback { .. }) => "RecoveryFailed",
             (Self::Helm(_), Action::Uninstall { .. }) => "UninstallFailed",
-            (Self::Helm(_), Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace) => "HelmFailed",
+            (Self::Helm(_), Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace) => {
+                "HelmFailed"
+            }
         };
-        Failure { reason, message: self.to_string() }
+        Failure {
+            reason,
+            message: self.to_string(),
+        }
     }
 }
 
@@ -121,7 +124,9 @@ impl Actor {
     }
 
     async fn upgrade(&self, cause: Cause, subject: &Subject<'_>) -> Result<(), ActError> {
-        let Some(desired) = subject.desired else { return Ok(()) };
+        let Some(desired) = subject.desired else {
+            return Ok(());
+        };
         let archive = self.charts.verified(&desired.chart)?;
         self.open_namespace(subject).await?;
         crds::apply(&self.client, &self.helm, &archive, subject.crds).await?;
@@ -132,8 +137,14 @@ impl Actor {
             timeout: HOOK_TIMEOUT,
         };
         let release = release();
-        let run = self.helm.upgrade_install(&release, &archive, &desired.values, &options);
-        let operation = if cause == Cause::Install { HelmOperation::Install } else { HelmOperation::Upgrade };
+        let run = self
+            .helm
+            .upgrade_install(&release, &archive, &desired.values, &options);
+        let operation = if cause == Cause::Install {
+            HelmOperation::Install
+        } else {
+            HelmOperation::Upgrade
+        };
         self.measured(operation, run).await?;
         Ok(())
     }
@@ -151,14 +162,28 @@ impl Actor {
     }
 
     async fn rollback(&self, to: u32) -> Result<(), ActError> {
-        let options = RollbackOptions { history_max: HISTORY_MAX, timeout: HOOK_TIMEOUT };
-        self.measured(HelmOperation::Rollback, self.helm.rollback(&release(), to, &options)).await?;
+        let options = RollbackOptions {
+            history_max: HISTORY_MAX,
+            timeout: HOOK_TIMEOUT,
+        };
+        self.measured(
+            HelmOperation::Rollback,
+            self.helm.rollback(&release(), to, &options),
+        )
+        .await?;
         Ok(())
     }
 
     async fn uninstall(&self, hooks: bool) -> Result<(), ActError> {
-        let options = UninstallOptions { no_hooks: !hooks, timeout: HOOK_TIMEOUT };
-        self.measured(HelmOperation::Uninstall, self.helm.uninstall(&release(), &options)).await?;
+        let options = UninstallOptions {
+            no_hooks: !hooks,
+            timeout: HOOK_TIMEOUT,
+        };
+        self.measured(
+            HelmOperation::Uninstall,
+            self.helm.uninstall(&release(), &options),
+        )
+        .await?;
         Ok(())
     }
 
@@ -182,7 +207,10 @@ impl Actor {
 
 /// The module's release, for Helm.
 pub fn release() -> ReleaseRef {
-    ReleaseRef { name: RELEASE_NAME.to_owned(), namespace: RELEASE_NAMESPACE.to_owned() }
+    ReleaseRef {
+        name: RELEASE_NAME.to_owned(),
+        namespace: RELEASE_NAMESPACE.to_owned(),
+    }
 }
 
 /// One line for `helm history`.

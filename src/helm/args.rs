@@ -16,7 +16,12 @@ const MAX_DESCRIPTION_CHARS: usize = 256;
 
 /// The flags of `helm upgrade` that decide what the release becomes, as far as they never change from run to run.
 /// Part of the fingerprint of a release: another set of flags makes another release.
-pub const RELEASE_FLAGS: &[&str] = &["--reset-values", "--skip-crds", "--server-side=true", "--force-conflicts"];
+pub const RELEASE_FLAGS: &[&str] = &[
+    "--reset-values",
+    "--skip-crds",
+    "--server-side=true",
+    "--force-conflicts",
+];
 
 /// A release: its name and the namespace that holds its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +146,10 @@ fn command(verb: &[&str], release: &ReleaseRef) -> Vec<OsString> {
 }
 
 fn bounds(history_max: u32, timeout: Duration) -> [OsString; 2] {
-    [format!("--history-max={history_max}").into(), timeout_flag(timeout)]
+    [
+        format!("--history-max={history_max}").into(),
+        timeout_flag(timeout),
+    ]
 }
 
 fn timeout_flag(timeout: Duration) -> OsString {

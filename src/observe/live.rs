@@ -7,9 +7,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
 use super::reduce;
-use crate::api::{
-    LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE, STACK_CLUSTER_ROLE,
-};
+use crate::api::{LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE, STACK_CLUSTER_ROLE};
 use crate::catalogue::MinorVersion;
 use crate::facts::{History, ReleaseFacts, SurroundingNamespace, Surroundings};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -25,7 +23,9 @@ pub async fn read_release(client: &Client) -> Result<ReleaseFacts, ApiError> {
     let params = ListParams::default().labels(&release_selector());
     let what = format!("list the Secrets of Helm release {RELEASE_NAMESPACE}/{RELEASE_NAME}");
     match deadline(API_DEADLINE, what, secrets.list_metadata(&params)).await {
-        Ok(list) => Ok(ReleaseFacts::Read(History::new(list.items.into_iter().filter_map(reduce::revision).collect()))),
+        Ok(list) => Ok(ReleaseFacts::Read(History::new(
+            list.items.into_iter().filter_map(reduce::revision).collect(),
+        ))),
         Err(error) if error.is_forbidden() => Ok(ReleaseFacts::Unreadable),
         Err(error) => Err(error),
     }
@@ -41,18 +41,34 @@ pub async fn read_surroundings(client: &Client, now: Timestamp) -> Result<Surrou
     let role = found(deadline(API_DEADLINE, what, roles.get_metadata(STACK_CLUSTER_ROLE)).await)?;
     let namespace = match namespace {
         None => SurroundingNamespace::Absent,
-        Some(namespace) if namespace.metadata.deletion_timestamp.is_some() => SurroundingNamespace::Terminating,
-        Some(namespace) if namespace.labels().get(LABEL_MANAGED_BY).is_some_and(|by| by == MANAGER) => {
+        Some(namespace) if namespace.metadata.deletion_timestamp.is_some() => {
+            SurroundingNamespace::Terminating
+        }
+        Some(namespace)
+            if namespace
+                .labels()
+                .get(LABEL_MANAGED_BY)
+                .is_some_and(|by| by == MANAGER) =>
+        {
             SurroundingNamespace::Ours
         }
         Some(_) => SurroundingNamespace::Foreign,
     };
-    Ok(Surroundings { namespace, cluster_role: role.map(|role| reduce::owner(&role.metadata)), read_at: now })
+    Ok(Surroundings {
+        namespace,
+        cluster_role: role.map(|role| reduce::owner(&role.metadata)),
+        read_at: now,
+    })
 }
 
 /// Version of the API server.
 pub async fn kubernetes_version(client: &Client) -> Result<MinorVersion, ApiError> {
-    let info = deadline(API_DEADLINE, "read the version of the API server", client.apiserver_version()).await?;
+    let info = deadline(
+        API_DEADLINE,
+        "read the version of the API server",
+        client.apiserver_version(),
+    )
+    .await?;
     let text = format!("{}.{}", info.major, info.minor);
     // A version that cannot be read is taken for an ancient one, so that nothing is installed.
     Ok(text.parse().unwrap_or(MinorVersion { major: 0, minor: 0 }))

@@ -59,7 +59,11 @@ impl Views {
     ) -> Self {
         let (changed, changes) = channel::channel(0);
         let retry = Arc::new(Notify::new());
-        let watched = Watched { contacts: contacts.clone(), changed: Arc::new(changed), retry: Arc::clone(&retry) };
+        let watched = Watched {
+            contacts: contacts.clone(),
+            changed: Arc::new(changed),
+            retry: Arc::clone(&retry),
+        };
         let spawn = |task: futures::future::BoxFuture<'static, ()>| {
             let stop = stop.clone();
             tracker.spawn(async move { stop.run_until_cancelled(task).await });
@@ -70,23 +74,47 @@ impl Views {
         let crds = View::default();
         let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
         let resource = Resource::of::<CustomResourceDefinition>(None);
-        spawn(Box::pin(watched.clone().run(api, anything(), resource, crds.clone(), reduce::crd)));
+        spawn(Box::pin(watched.clone().run(
+            api,
+            anything(),
+            resource,
+            crds.clone(),
+            reduce::crd,
+        )));
 
         let releases = View::default();
         let api = Api::<PartialObjectMeta<Secret>>::namespaced(client.clone(), RELEASE_NAMESPACE);
         let of_release = anything().labels(&live::release_selector());
         let resource = Resource::of::<Secret>(namespace);
-        spawn(Box::pin(watched.clone().run(api, of_release, resource, releases.clone(), reduce::revision)));
+        spawn(Box::pin(watched.clone().run(
+            api,
+            of_release,
+            resource,
+            releases.clone(),
+            reduce::revision,
+        )));
 
         let nodes = View::default();
         let api = Api::<Node>::all(client.clone());
         let gpu_node = move |node: Node| reduce::node(&node, &gpu_instance_types);
-        spawn(Box::pin(watched.clone().run(api, anything(), Resource::of::<Node>(None), nodes.clone(), gpu_node)));
+        spawn(Box::pin(watched.clone().run(
+            api,
+            anything(),
+            Resource::of::<Node>(None),
+            nodes.clone(),
+            gpu_node,
+        )));
 
         let daemon_sets = View::default();
         let api = Api::<DaemonSet>::namespaced(client.clone(), RELEASE_NAMESPACE);
         let resource = Resource::of::<DaemonSet>(namespace);
-        spawn(Box::pin(watched.clone().run(api, anything(), resource, daemon_sets.clone(), reduce::daemon_set)));
+        spawn(Box::pin(watched.clone().run(
+            api,
+            anything(),
+            resource,
+            daemon_sets.clone(),
+            reduce::daemon_set,
+        )));
 
         let policies = View::default();
         let kind = nvidia::cluster_policy();
@@ -114,7 +142,16 @@ impl Views {
         );
         spawn(Box::pin(task));
 
-        Self { releases, nodes, policies, drivers, daemon_sets, crds, changes, retry }
+        Self {
+            releases,
+            nodes,
+            policies,
+            drivers,
+            daemon_sets,
+            crds,
+            changes,
+            retry,
+        }
     }
 
     /// Counts up with each change of facts.
@@ -158,4 +195,3 @@ impl Views {
         }
     }
 }
-

@@ -5,7 +5,10 @@ use kube::core::{ApiResource, GroupVersionKind};
 
 /// ClusterPolicy, `nvidia.com/v1`.
 pub fn cluster_policy() -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("nvidia.com", "v1", "ClusterPolicy"), "clusterpolicies")
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("nvidia.com", "v1", "ClusterPolicy"),
+        "clusterpolicies",
+    )
 }
 
 /// NVIDIADriver, `nvidia.com/v1alpha1`.

@@ -13,12 +13,12 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
 use crate::api::{
-    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_FINGERPRINT, LABEL_MANAGED_BY,
-    LABEL_REVISION,
+    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_FINGERPRINT,
+    LABEL_MANAGED_BY, LABEL_REVISION,
 };
 use crate::facts::{
-    CrdFacts, DaemonSetFacts, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision, instance_type_matches,
-    is_gpu_resource, labels_tell_gpu,
+    CrdFacts, DaemonSetFacts, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision,
+    instance_type_matches, is_gpu_resource, labels_tell_gpu,
 };
 use crate::helm::RevisionStatus;
 
@@ -38,9 +38,17 @@ pub fn revision(secret: PartialObjectMeta<Secret>) -> Option<Revision> {
 
 /// When an object was last written, as far as the API server notes it.
 fn last_written(metadata: &ObjectMeta) -> Timestamp {
-    let written = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
+    let written = metadata
+        .managed_fields
+        .iter()
+        .flatten()
+        .filter_map(|entry| entry.time.as_ref());
     let created = metadata.creation_timestamp.as_ref();
-    written.chain(created).map(|time| time.0).max().unwrap_or(Timestamp::UNIX_EPOCH)
+    written
+        .chain(created)
+        .map(|time| time.0)
+        .max()
+        .unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// A GPU node; `None` for any other node.
@@ -58,39 +66,68 @@ pub fn node(node: &Node, gpu_instance_types: &[String]) -> Option<NodeFacts> {
     Some(NodeFacts {
         name: node.name_any(),
         pool: labels.get("worker.gardener.cloud/pool").cloned(),
-        created: node.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-        ready: conditions.into_iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True"),
+        created: node
+            .metadata
+            .creation_timestamp
+            .as_ref()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        ready: conditions
+            .into_iter()
+            .flatten()
+            .any(|c| c.type_ == "Ready" && c.status == "True"),
         schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
         allocatable: count_gpus(status.and_then(|status| status.allocatable.as_ref())),
     })
 }
 
 fn count_gpus(resources: Option<&BTreeMap<String, Quantity>>) -> u64 {
-    let gpus = resources.into_iter().flatten().filter(|(name, _)| is_gpu_resource(name));
-    gpus.filter_map(|(_, quantity)| quantity.0.parse::<u64>().ok()).sum()
+    let gpus = resources
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| is_gpu_resource(name));
+    gpus.filter_map(|(_, quantity)| quantity.0.parse::<u64>().ok())
+        .sum()
 }
 
 /// A ClusterPolicy.
 pub fn policy(object: DynamicObject) -> Option<PolicyFacts> {
     let (state, error) = judgement(&object.data);
-    Some(PolicyFacts { name: object.name_any(), owner: owner(&object.metadata), state, error })
+    Some(PolicyFacts {
+        name: object.name_any(),
+        owner: owner(&object.metadata),
+        state,
+        error,
+    })
 }
 
 /// An NVIDIADriver.
 pub fn driver(object: DynamicObject) -> Option<DriverFacts> {
     let (state, error) = judgement(&object.data);
-    Some(DriverFacts { name: object.name_any(), owner: owner(&object.metadata), state, error })
+    Some(DriverFacts {
+        name: object.name_any(),
+        owner: owner(&object.metadata),
+        state,
+        error,
+    })
 }
 
 /// State, and reason and message of the error condition, in the form that NVIDIA's kinds share.
 fn judgement(object: &Value) -> (Option<String>, Option<(String, String)>) {
-    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(ToOwned::to_owned);
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .filter(|text| !text.is_empty())
+            .map(ToOwned::to_owned)
+    };
     let status = &object["status"];
     let conditions = status["conditions"].as_array().into_iter().flatten();
     let error = conditions
         .filter(|condition| condition["type"] == "Error" && condition["status"] == "True")
         .map(|condition| {
-            (text(&condition["reason"]).unwrap_or_default(), text(&condition["message"]).unwrap_or_default())
+            (
+                text(&condition["reason"]).unwrap_or_default(),
+                text(&condition["message"]).unwrap_or_default(),
+            )
         })
         .next();
     (text(&status["state"]), error)
@@ -108,8 +145,14 @@ pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
 /// A DaemonSet of NVIDIA's operator or of the release; `None` for any other.
 pub fn daemon_set(set: DaemonSet) -> Option<DaemonSetFacts> {
     // NVIDIA's operator leaves its usual label off driver DaemonSets that a NVIDIADriver asked for.
-    let managed = set.labels().get(LABEL_MANAGED_BY).is_some_and(|by| by == "gpu-operator" || by == "Helm");
-    let driver = set.labels().get("app.kubernetes.io/component").is_some_and(|part| part == "nvidia-driver");
+    let managed = set
+        .labels()
+        .get(LABEL_MANAGED_BY)
+        .is_some_and(|by| by == "gpu-operator" || by == "Helm");
+    let driver = set
+        .labels()
+        .get("app.kubernetes.io/component")
+        .is_some_and(|part| part == "nvidia-driver");
     let status = set.status.as_ref();
     (managed || driver).then(|| DaemonSetFacts {
         name: set.name_any(),
@@ -120,5 +163,7 @@ pub fn daemon_set(set: DaemonSet) -> Option<DaemonSetFacts> {
 
 /// A CRD.
 pub fn crd(crd: PartialObjectMeta<CustomResourceDefinition>) -> Option<CrdFacts> {
-    Some(CrdFacts { spec_digest: crd.annotations().get(ANNOTATION_SPEC_DIGEST).cloned() })
+    Some(CrdFacts {
+        spec_digest: crd.annotations().get(ANNOTATION_SPEC_DIGEST).cloned(),
+    })
 }

@@ -38,8 +38,11 @@ impl<F> Clone for View<F> {
 
 impl<F> Default for View<F> {
     fn default() -> Self {
-        let collected =
-            Collected { access: Access::default(), facts: BTreeMap::new(), listing: BTreeMap::new() };
+        let collected = Collected {
+            access: Access::default(),
+            facts: BTreeMap::new(),
+            listing: BTreeMap::new(),
+        };
         Self(Arc::new(RwLock::new(collected)))
     }
 }

@@ -46,7 +46,8 @@ impl Watched {
         K: KubeResource + Clone + DeserializeOwned + Debug + Send + 'static,
         F: Clone + PartialEq,
     {
-        self.contacts.register(resource.clone(), tokio::time::Instant::now());
+        self.contacts
+            .register(resource.clone(), tokio::time::Instant::now());
         let mut events = std::pin::pin!(watcher(api, config));
         let mut pauses = pauses();
         while let Some(event) = events.next().await {
@@ -88,11 +89,14 @@ impl Watched {
                     return;
                 }
             }
-            let gone = async {
-                while crds.contains(crd) && changes.changed().await.is_ok() {}
-            };
-            let watching =
-                self.clone().run(api.clone(), watcher::Config::default(), resource.clone(), view.clone(), reduce);
+            let gone = async { while crds.contains(crd) && changes.changed().await.is_ok() {} };
+            let watching = self.clone().run(
+                api.clone(),
+                watcher::Config::default(),
+                resource.clone(),
+                view.clone(),
+                reduce,
+            );
             tokio::select! {
                 () = watching => {}
                 () = gone => {}

@@ -55,7 +55,9 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
         .comparison
         .as_ref()
         .filter(|comparison| comparison.revision == latest.number);
-    let accepted = latest.made_by_module() || s.recorded.is_some_and(|known| known.revision == i64::from(latest.number));
+    let accepted = latest.made_by_module()
+        || s.recorded
+            .is_some_and(|known| known.revision == i64::from(latest.number));
     let Some(installed) = installed_chart(s, latest).filter(|_| accepted || compared.is_some()) else {
         return Plan::Compare;
     };

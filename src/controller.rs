@@ -1,0 +1,55 @@
+//! Connects the watches to the reconciler. Only the GpuModule is watched by kube's Controller: one failing watch in there
+//! would delay all of its triggers.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use kube::core::DeserializeGuard;
+use kube::runtime::controller::{Config, Controller};
+use kube::runtime::{reflector, watcher};
+use kube::{Api, Client};
+use tokio::sync::watch as channel;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::GpuModule;
+use crate::reconcile::{Context, error_policy, reconcile};
+
+/// Runs until `stop`; a pass under way is finished first.
+pub async fn run(client: Client, context: Arc<Context>, stop: CancellationToken) {
+    let changes = changes(context.views.changes());
+    let modules = Api::<DeserializeGuard<GpuModule>>::all(client);
+    let controller = Controller::new(modules, watcher::Config::default());
+    let store = controller.store();
+    // One release, one helm at a time.
+    let passes = controller
+        .with_config(Config::default().concurrency(1))
+        .reconcile_all_on(changes)
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(reconcile, error_policy, Arc::clone(&context));
+    passes
+        .for_each(|pass| {
+            forget_if_gone(&store, &context);
+            if let Err(error) = pass {
+                // Deletions and watch errors end here; failures of passes were told by the error policy.
+                tracing::debug!(%error, "not reconciled");
+            }
+            futures::future::ready(())
+        })
+        .await;
+}
+
+/// A GpuModule that is gone has no state any more.
+fn forget_if_gone(store: &reflector::Store<DeserializeGuard<GpuModule>>, context: &Context) {
+    if store.is_empty() {
+        context.metrics.set_module(None);
+        context.metrics.set_release(None);
+    }
+}
+
+/// An item for each change of facts; several changes while a pass runs are one.
+fn changes(receiver: channel::Receiver<u64>) -> impl futures::Stream<Item = ()> + Send + 'static {
+    futures::stream::unfold(receiver, |mut receiver| async move {
+        receiver.changed().await.ok()?;
+        Some(((), receiver))
+    })
+}
