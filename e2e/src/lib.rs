@@ -1,3 +1,7 @@
 //! Local cluster, simulated NVIDIA operator and end-to-end tests of gpu-manager.
 
+pub mod cluster;
+pub mod pki;
 pub mod simulated;
+pub mod tools;
+pub mod wait;
