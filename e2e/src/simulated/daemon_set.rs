@@ -1,7 +1,7 @@
 //! Builds DaemonSets with the fields that matter to anybody who looks at the cluster.
 //!
 //! Volumes, probes and commands are left out: no container ever starts. The Pods carry the hold
-//! label, so that readiness is the simulated kubelet's affair and not KWOK's.
+//! annotation, so that readiness is the simulated kubelet's affair and not KWOK's.
 
 use std::collections::BTreeMap;
 
@@ -157,11 +157,14 @@ impl Template {
             let rolling = json!({"maxUnavailable": self.max_unavailable, "maxSurge": 0});
             json!({"type": "RollingUpdate", "rollingUpdate": rolling})
         };
-        let mut pod_labels = self.labels.clone();
-        pod_labels.insert(names::HOLD.to_owned(), "true".to_owned());
+        let mut pod_annotations = self.pod_annotations.clone();
+        pod_annotations.insert(
+            names::HOLD.to_owned(),
+            "the simulated kubelet drives this Pod".to_owned(),
+        );
         let mut labels = self.labels.clone();
         labels.extend(self.object_labels.clone());
-        let pod_metadata = json!({"labels": pod_labels, "annotations": self.pod_annotations});
+        let pod_metadata = json!({"labels": self.labels, "annotations": pod_annotations});
         let mut object = json!({
             "apiVersion": Kind::DaemonSet.api_version(),
             "kind": Kind::DaemonSet.name(),

@@ -1,6 +1,6 @@
 //! The part of the kubelets: what becomes of the operands' Pods, and which GPUs a node announces.
 //!
-//! KWOK makes all other Pods ready. Those with the hold label get their status here, because whether
+//! KWOK makes all other Pods ready. Those with the hold annotation get their status here, because whether
 //! they start depends on images, faults and one another.
 
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ pub fn pass(view: &View, faults: &Faults, now: Timestamp) -> Vec<Change> {
 
 fn pod_change(pod: &Pod, faults: &Faults, now: Timestamp) -> Option<Change> {
     let node = node_of(pod)?;
-    if label(pod, names::HOLD).is_none() || pod.metadata.deletion_timestamp.is_some() {
+    if annotation(pod, names::HOLD).is_none() || pod.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let fate = fate_of(pod, node, faults);

@@ -1,7 +1,7 @@
 //! A cluster in memory, on which the simulated operator can be tested without a server.
 //!
 //! It stands in for the API server, the DaemonSet controller, the scheduler and KWOK, as far as the
-//! operator sees them: DaemonSets get Pods, revisions and counts, Pods without the hold label are
+//! operator sees them: DaemonSets get Pods, revisions and counts, Pods without the hold annotation are
 //! ready at once. Nothing takes time; [`Memory::settle`] goes on until nothing changes any more.
 
 use std::collections::BTreeMap;
@@ -247,7 +247,7 @@ impl Memory {
         pod.labels_mut()
             .insert(REVISION_HASH.to_owned(), revision.to_owned());
         pod.annotations_mut().insert(TARGET.to_owned(), node.to_owned());
-        if label(&pod, names::HOLD).is_none() {
+        if annotation(&pod, names::HOLD).is_none() {
             let ready = json!({"conditions": [{"type": "Ready", "status": "True"}], "phase": "Running"});
             pod.status = Some(serde_json::from_value(ready)?);
         }

@@ -4,6 +4,7 @@
 //! the cluster and checked against recordings of the real controller. It can be told to fail.
 //! [`plan`] is the whole decision, a pure function; [`Operator`] watches, plans and writes.
 
+mod cache;
 mod change;
 mod controller;
 mod daemon_set;
@@ -18,15 +19,18 @@ pub mod names;
 mod nfd;
 mod objects;
 mod operands;
+mod operator;
 mod policy;
 mod status;
 mod upgrade;
 mod view;
+mod writer;
 
 use jiff::Timestamp;
 
 pub use change::{Change, Kind};
 pub use faults::{Faults, Where};
+pub use operator::{Operator, Options};
 pub use view::{View, is_ready, node_of};
 
 /// What belongs to one moment and not to the cluster.

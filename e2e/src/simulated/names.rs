@@ -3,6 +3,8 @@
 //! NVIDIA's and NFD's keys are those seen on nodes and objects of a real gpu-operator; the keys
 //! under `simulated.gpu-manager.kyma-project.io` exist only on the local cluster.
 
+pub use crate::cluster::{HARDWARE_GPUS as GPUS, HOLD};
+
 /// Namespace of the release and of everything namespaced that the operator makes.
 pub const NAMESPACE: &str = "gpu-operator";
 /// Deployment of NVIDIA's controller.
@@ -20,10 +22,6 @@ pub const NFD_PRUNE_JOB: &str = "gpu-operator-node-feature-discovery-prune";
 /// CRD without which the controller of 26.7 and newer never starts to work.
 pub const GPU_CLUSTERS_CRD: &str = "gpuclusters.nvidia.com";
 
-/// Label on Pods that KWOK must not make ready: the simulated kubelet does it, or does not.
-pub const HOLD: &str = "simulated.gpu-manager.kyma-project.io/hold";
-/// Node annotation: how many GPUs the node's hardware has. Absent means none.
-pub const GPUS: &str = "simulated.gpu-manager.kyma-project.io/gpus";
 /// Node annotation `"true"`: the node's image brings a loaded driver of its own.
 pub const PREINSTALLED_DRIVER: &str = "simulated.gpu-manager.kyma-project.io/preinstalled-driver";
 

@@ -3,7 +3,7 @@
 //! Left out, and why:
 //! - UIDs, times, generations, revision hashes: differ from cluster to cluster.
 //! - `nvidia.com/last-applied-hash`: hashes Go structures that are not rebuilt here.
-//! - The hold label on Pods and the `simulated.` annotations on nodes: the simulation's own.
+//! - The hold annotation on Pods and the `simulated.` annotations on nodes: the simulation's own.
 //! - Commands, environments, volumes, probes of containers: no container ever starts.
 //! - Defaults that the API server fills in (`restartPolicy`, `dnsPolicy`, `revisionHistoryLimit` ...).
 //! - NFD's DaemonSet and objects of the chart: helm makes them, not the controller.
@@ -59,8 +59,8 @@ pub fn daemon_sets(objects: &[Value]) -> BTreeMap<String, Value> {
                 "owners": owners(metadata),
                 "selector": spec["selector"],
                 "updateStrategy": spec["updateStrategy"],
-                "podLabels": without(&spec["template"]["metadata"]["labels"], &[names::HOLD]),
-                "podAnnotations": without(&spec["template"]["metadata"]["annotations"], &[]),
+                "podLabels": spec["template"]["metadata"]["labels"],
+                "podAnnotations": without(&spec["template"]["metadata"]["annotations"], &[names::HOLD]),
                 "pod": pod_spec(&spec["template"]["spec"]),
                 "counts": counts,
             });
@@ -89,11 +89,11 @@ fn pod_spec(spec: &Value) -> Value {
 
 /// A driver Pod that has not started.
 pub fn pod(pod: &Value) -> Value {
-    let changing = ["controller-revision-hash", "pod-template-generation", names::HOLD];
+    let changing = ["controller-revision-hash", "pod-template-generation"];
     let spec = &pod["spec"];
     json!({
         "labels": without(&pod["metadata"]["labels"], &changing),
-        "annotations": without(&pod["metadata"]["annotations"], &["memory/target"]),
+        "annotations": without(&pod["metadata"]["annotations"], &[names::HOLD, "memory/target"]),
         "nodeSelector": spec["nodeSelector"],
         "antiAffinity": spec["affinity"]["podAntiAffinity"],
         "images": [spec["initContainers"][0]["image"], spec["containers"][0]["image"]],
