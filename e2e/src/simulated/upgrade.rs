@@ -37,15 +37,20 @@ pub fn advance(setup: &Setup<'_>, view: &View, nodes: &mut [Node], tick: bool) -
             continue;
         }
         let Some(pods) = &pods else { continue };
+        // A node whose new driver Pod is not bound yet has none to look at, but its change goes on.
+        let is_changing = |node: &Node| label(node, names::UPGRADE_STATE).is_some();
         let mut members: Vec<&mut Node> = nodes
             .iter_mut()
-            .filter(|node| in_group(node) && pods.contains_key(&node.name_any()))
+            .filter(|node| in_group(node) && (is_changing(node) || pods.contains_key(&node.name_any())))
             .collect();
-        mark_orphans(owner.as_ref(), pods, &mut members);
+        if owner.is_some() {
+            mark_orphans(pods, &mut members);
+        }
         let mut slots = free_slots(&policy, &members);
         for node in members {
-            let pods = &pods[&node.name_any()];
-            deletions.extend(step(view, node, pods, &mut slots, tick));
+            if let Some(pods) = pods.get(&node.name_any()) {
+                deletions.extend(step(view, node, pods, &mut slots, tick));
+            }
         }
     }
     deletions
@@ -84,14 +89,10 @@ fn driver_pods(view: &View) -> Option<BTreeMap<String, Vec<&Pod>>> {
 }
 
 /// Pods that ClusterPolicy left behind when NVIDIADriver took over must be replaced.
-fn mark_orphans(owner: Option<&String>, pods: &BTreeMap<String, Vec<&Pod>>, members: &mut [&mut Node]) {
-    if owner.is_none() {
-        return;
-    }
+fn mark_orphans(pods: &BTreeMap<String, Vec<&Pod>>, members: &mut [&mut Node]) {
     for node in members {
-        let orphaned = pods[&node.name_any()]
-            .iter()
-            .any(|pod| pod.owner_references().is_empty());
+        let mut here = pods.get(&node.name_any()).into_iter().flatten();
+        let orphaned = here.any(|pod| pod.owner_references().is_empty());
         if orphaned
             && matches!(
                 label(*node, names::UPGRADE_STATE),
@@ -230,4 +231,62 @@ pub fn is_incomplete(nodes: &[Node]) -> bool {
                 None | Some("" | "upgrade-done")
             )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A controller with a ClusterPolicy, two nodes in the given states and a driver Pod on the second.
+    fn advance_two(states: [&str; 2], tick: bool) -> Vec<Value> {
+        let view: View = View {
+            deployments: vec![
+                serde_json::from_value(json!({
+                    "metadata": {"name": names::OPERATOR_DEPLOYMENT},
+                    "status": {"availableReplicas": 1},
+                }))
+                .unwrap(),
+            ],
+            cluster_policies: vec![
+                serde_json::from_value(json!({
+                    "metadata": {"name": "cluster-policy"},
+                    "spec": {"driver": {"upgradePolicy": {"autoUpgrade": true}}},
+                }))
+                .unwrap(),
+            ],
+            pods: vec![
+                serde_json::from_value(json!({
+                    "metadata": {"name": "driver", "labels": {(names::COMPONENT): names::DRIVER_COMPONENT}},
+                    "spec": {"nodeName": "gpu-1", "containers": []},
+                }))
+                .unwrap(),
+            ],
+            ..View::default()
+        };
+        let mut nodes: Vec<Node> = ["gpu-0", "gpu-1"]
+            .iter()
+            .zip(states)
+            .map(|(name, state)| {
+                let labels = json!({(names::UPGRADE_STATE): state});
+                serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}})).unwrap()
+            })
+            .collect();
+        let setup = Setup::find(&view).unwrap();
+        advance(&setup, &view, &mut nodes, tick);
+        let state = |node: &Node| json!(label(node, names::UPGRADE_STATE));
+        nodes.iter().map(state).collect()
+    }
+
+    #[test]
+    fn a_node_without_a_bound_driver_pod_still_takes_its_slot() {
+        assert_eq!(
+            advance_two(["pod-restart-required", "upgrade-required"], false),
+            ["pod-restart-required", "upgrade-required"]
+        );
+        assert_eq!(
+            advance_two(["upgrade-done", "upgrade-required"], false),
+            ["upgrade-done", "cordon-required"]
+        );
+    }
 }
