@@ -7,6 +7,7 @@
 mod audit;
 mod components;
 mod kubeconfig;
+mod lifecycle;
 mod nodes;
 mod process;
 mod stages;
@@ -15,12 +16,12 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use tempfile::TempDir;
@@ -30,7 +31,6 @@ use self::kubeconfig::Credentials;
 use self::process::Guardian;
 use crate::pki::ADMIN_GROUP;
 use crate::tools::{Tool, Tools};
-use crate::wait::eventually;
 
 pub use self::audit::{AuditEvent, AuditLog, AuditStatus, AuditUser, Mark};
 pub use self::kubeconfig::client_for;
@@ -38,20 +38,11 @@ pub use self::nodes::{FakeNode, HARDWARE_GPUS, POOL_LABEL};
 pub use self::process::Process;
 pub use self::stages::HOLD;
 
-/// How long a control plane may take to start. It takes about four seconds on two idle cores.
-const START_DEADLINE: Duration = Duration::from_mins(2);
-
 /// How long one `kubectl` may take.
 const KUBECTL_DEADLINE: Duration = Duration::from_mins(2);
 
 /// How long a token of [`Cluster::kubeconfig_for_service_account`] is valid: longer than any test.
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
-
-/// Pause between two looks at whether the processes still run.
-const DEATH_CHECK: Duration = Duration::from_millis(100);
-
-const ETCD: &str = "etcd";
-const API_SERVER: &str = "kube-apiserver";
 
 /// What runs beside etcd and the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,23 +103,7 @@ impl Cluster {
             dir,
         };
 
-        cluster.run(ETCD, cluster.components.etcd())?;
-        cluster.start_api_server().await?;
-        if options.controllers {
-            cluster.run(
-                "kube-controller-manager",
-                cluster.components.controller_manager()?,
-            )?;
-        }
-        if options.scheduler {
-            cluster.run("kube-scheduler", cluster.components.scheduler()?)?;
-        }
-        if options.kwok {
-            cluster.run("kwok", cluster.components.kwok()?)?;
-        }
-        if options.controllers {
-            cluster.wait_for_controllers().await?;
-        }
+        cluster.start_processes(options).await?;
         Ok(cluster)
     }
 
@@ -234,85 +209,6 @@ impl Cluster {
     pub fn spawn(&self, name: &str, command: Command) -> Result<Process> {
         let log = self.dir().join(format!("{name}.log"));
         Process::spawn(name, command, log, Arc::clone(&self.guardian))
-    }
-
-    /// Kills the API server, as a crash would. Its data stays.
-    pub fn stop_api_server(&self) {
-        let process = self.processes().remove(API_SERVER);
-        drop(process);
-    }
-
-    /// Starts the API server again, on the same address, and waits until it serves.
-    pub async fn start_api_server(&self) -> Result<()> {
-        self.run(API_SERVER, self.components.api_server())?;
-        self.wait_for("a ready API server", async || {
-            let request = http::Request::get("/readyz").body(Vec::new())?;
-            self.client.request_text(request).await?;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Kills the API server and starts it again.
-    pub async fn restart_api_server(&self) -> Result<()> {
-        self.stop_api_server();
-        self.start_api_server().await
-    }
-
-    fn processes(&self) -> MutexGuard<'_, BTreeMap<&'static str, Process>> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self, name: &'static str, command: Command) -> Result<()> {
-        let process = self.spawn(name, command)?;
-        self.processes().insert(name, process);
-        Ok(())
-    }
-
-    /// Waits until the controllers have prepared the namespace `default`; from then on Pods can be created.
-    async fn wait_for_controllers(&self) -> Result<()> {
-        let accounts: Api<ServiceAccount> = Api::default_namespaced(self.client());
-        let maps: Api<ConfigMap> = Api::default_namespaced(self.client());
-        self.wait_for("the controllers' work in the namespace 'default'", async || {
-            accounts.get("default").await?;
-            maps.get("kube-root-ca.crt").await?;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Waits for a step of the start, but not longer than all processes live.
-    async fn wait_for(&self, what: &str, condition: impl AsyncFnMut() -> Result<()>) -> Result<()> {
-        let step = eventually(what, START_DEADLINE, condition);
-        tokio::select! {
-            done = step => done.with_context(|| self.log_tails()),
-            death = self.first_death() => Err(death),
-        }
-    }
-
-    /// Returns once one of the cluster's processes has ended, with the end of its log.
-    async fn first_death(&self) -> anyhow::Error {
-        loop {
-            if let Err(death) = self
-                .processes()
-                .values_mut()
-                .try_for_each(Process::ensure_running)
-            {
-                return death;
-            }
-            tokio::time::sleep(DEATH_CHECK).await;
-        }
-    }
-
-    fn log_tails(&self) -> String {
-        let processes = self.processes();
-        let tails = processes
-            .iter()
-            .map(|(name, process)| format!("{name}:\n{}", process.log_tail()));
-        format!(
-            "the cluster did not start; its logs end so:\n{}",
-            tails.collect::<Vec<_>>().join("\n")
-        )
     }
 }
 

@@ -175,3 +175,70 @@ impl Drop for Process {
         let _ = self.guardian.order("forget", self.group);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    /// A shell that starts a second process in its group and waits for it.
+    fn family(dir: &Path, guardian: &Arc<Guardian>) -> Process {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "sleep 600 & echo $!; wait"]);
+        Process::spawn("family", command, dir.join("family.log"), Arc::clone(guardian)).unwrap()
+    }
+
+    async fn grandchild_of(process: &Process) -> u32 {
+        let printed = eventually("the second process", SOON, async || {
+            Ok(process.log().trim().parse()?)
+        });
+        printed.await.unwrap()
+    }
+
+    /// A zombie counts as gone: whoever became its parent may be slow to reap it.
+    async fn is_gone(id: u32) -> Result<()> {
+        eventually("the end of the second process", SOON, async || {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            ensure!(stat.is_empty() || stat.contains(") Z "), "{stat}");
+            Ok(())
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_dropped_process_takes_its_group_along() {
+        let dir = tempfile::tempdir().unwrap();
+        let guardian = Guardian::start(dir.path()).unwrap();
+        let process = family(dir.path(), &guardian);
+        let grandchild = grandchild_of(&process).await;
+        drop(process);
+        is_gone(grandchild).await.unwrap();
+    }
+
+    /// The pipe to the guardian ends when this process ends, however that happens.
+    #[tokio::test]
+    async fn the_guardian_cleans_up_when_its_pipe_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let guardian = Guardian::start(dir.path()).unwrap();
+        let mut process = family(dir.path(), &guardian);
+        let grandchild = grandchild_of(&process).await;
+        let forgotten = family(dir.path(), &guardian);
+        drop(forgotten);
+
+        drop(guardian.orders.lock().unwrap().take());
+        assert_eq!(
+            process.wait(SOON).await.unwrap().signal(),
+            Some(Signal::KILL.as_raw())
+        );
+        is_gone(grandchild).await.unwrap();
+        eventually("the folder to be gone", SOON, async || {
+            ensure!(!dir.path().exists(), "it is there");
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+}
