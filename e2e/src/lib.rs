@@ -2,7 +2,9 @@
 
 pub mod charts;
 pub mod cluster;
+pub mod manager;
 pub mod pki;
 pub mod rbac;
+pub mod simulated;
 pub mod tools;
 pub mod wait;

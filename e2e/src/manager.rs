@@ -1,0 +1,205 @@
+//! Runs the operator under test: the real binary, with a token of exactly the ServiceAccount that the manifests give it.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use gpu_manager::api::GpuModule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::runtime::conditions::is_crd_established;
+use kube::runtime::wait::Condition as _;
+
+use crate::cluster::{Cluster, Process};
+use crate::tools::{Tool, repository_root};
+use crate::wait::eventually;
+
+/// Namespace and name of the operator's ServiceAccount in the community manifests.
+pub const MANAGER: &str = "gpu-manager";
+
+/// How long the API server may take to serve a new CRD.
+const SOON: Duration = Duration::from_secs(30);
+
+/// How a manager process is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Folder with the chart archives.
+    pub charts: PathBuf,
+    /// Folder with another chart catalogue.
+    pub catalogue: Option<PathBuf>,
+    /// Another helm binary than the pinned one.
+    pub helm: Option<PathBuf>,
+    /// Name of the process, also of its working folder.
+    pub identity: String,
+    /// Seconds after which its Lease passes on.
+    pub lease_duration: u64,
+    /// Filter of its log lines.
+    pub log_level: String,
+}
+
+impl Options {
+    /// A manager with these charts and the settings of production, but for a short Lease.
+    pub fn new(charts: &Path) -> Self {
+        Self {
+            charts: charts.to_owned(),
+            catalogue: None,
+            helm: None,
+            identity: "gpu-manager-0".to_owned(),
+            lease_duration: 6,
+            log_level: "info,gpu_manager=debug".to_owned(),
+        }
+    }
+
+    /// The same under another name.
+    #[must_use]
+    pub fn named(mut self, identity: &str) -> Self {
+        identity.clone_into(&mut self.identity);
+        self
+    }
+}
+
+/// A running manager process; it is stopped hard when this is dropped.
+pub struct Manager {
+    /// The process.
+    pub process: Process,
+    /// Address of `/healthz` and `/readyz`.
+    pub health: SocketAddr,
+    /// Address of `/metrics`.
+    pub metrics: SocketAddr,
+}
+
+/// Path of the `gpu-manager` binary, built once per test process with the profile of the caller.
+pub fn binary() -> Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    built.clone().map_err(|error| anyhow!(error))
+}
+
+fn build() -> Result<PathBuf> {
+    let this = std::env::current_exe()?;
+    // <target>/<profile>/[deps/]<this>
+    let profile = this
+        .ancestors()
+        .skip(1)
+        .find(|folder| !folder.ends_with("deps"))
+        .context("the test binary lies in no target folder")?;
+    let target = profile
+        .parent()
+        .context("the test binary lies in no target folder")?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(repository_root()).args([
+        "build",
+        "--quiet",
+        "--package",
+        "gpu-manager",
+        "--bin",
+        "gpu-manager",
+    ]);
+    cargo.arg("--target-dir").arg(target);
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    let status = cargo.status().context("cargo cannot be started")?;
+    ensure!(status.success(), "gpu-manager does not build");
+    Ok(profile.join("gpu-manager"))
+}
+
+/// Installs what an administrator installs: CRD, namespace, ServiceAccount and rights. The Deployment of the manifests is
+/// scaled to zero, since the process runs outside of the cluster.
+pub async fn install_manifests(cluster: &Cluster) -> Result<()> {
+    let root = repository_root();
+    let path = |relative: &str| root.join(relative).display().to_string();
+    cluster
+        .kubectl(&["apply", "--server-side", "-f", &path("crds")])
+        .await?;
+    cluster
+        .kubectl(&["apply", "--server-side", "-k", &path("hack/deploy/community")])
+        .await?;
+    cluster
+        .kubectl(&["-n", MANAGER, "scale", "deployment", MANAGER, "--replicas=0"])
+        .await?;
+    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
+    eventually("the CRD of GpuModule to be served", SOON, async || {
+        let crd = crds.get("gpumodules.operator.kyma-project.io").await?;
+        ensure!(
+            is_crd_established().matches_object(Some(&crd)),
+            "{:?}",
+            crd.status
+        );
+        Ok(())
+    })
+    .await
+}
+
+impl Manager {
+    /// Starts the operator with the rights of its ServiceAccount; the manifests must be installed.
+    pub async fn start(cluster: &Cluster, options: &Options) -> Result<Self> {
+        let kubeconfig = cluster.kubeconfig_for_service_account(MANAGER, MANAGER).await?;
+        Self::start_with(cluster, options, &kubeconfig)
+    }
+
+    /// Starts the operator with the rights in a kubeconfig.
+    pub fn start_with(cluster: &Cluster, options: &Options, kubeconfig: &Path) -> Result<Self> {
+        let (health, metrics) = (free_address()?, free_address()?);
+        let helm = options
+            .helm
+            .clone()
+            .unwrap_or_else(|| cluster.tools().path(Tool::Helm));
+        let mut command = Command::new(binary()?);
+        command.env_clear().arg("run");
+        command
+            .arg("--helm")
+            .arg(helm)
+            .arg("--charts-dir")
+            .arg(&options.charts);
+        if let Some(catalogue) = &options.catalogue {
+            command.arg("--catalogue-dir").arg(catalogue);
+        }
+        command.arg("--kubeconfig").arg(kubeconfig);
+        command
+            .arg("--work-dir")
+            .arg(cluster.dir().join(&options.identity));
+        command.args(["--namespace", MANAGER, "--identity", &options.identity]);
+        command.args(["--lease-duration", &options.lease_duration.to_string()]);
+        command.args(["--log-format", "text", "--log-level", &options.log_level]);
+        command.args([
+            "--health-address",
+            &health.to_string(),
+            "--metrics-address",
+            &metrics.to_string(),
+        ]);
+        let process = cluster.spawn(&options.identity, command)?;
+        Ok(Self {
+            process,
+            health,
+            metrics,
+        })
+    }
+}
+
+fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free on loopback")?;
+    Ok(listener.local_addr()?)
+}
+
+/// The GpuModule in short, for messages of failed waits.
+pub fn describe(module: &GpuModule) -> String {
+    let Some(status) = &module.status else {
+        return "no status".to_owned();
+    };
+    let conditions: Vec<_> = status
+        .conditions
+        .iter()
+        .map(|condition| format!("{}={}/{}", condition.type_, condition.status, condition.reason))
+        .collect();
+    format!(
+        "{:?}: {} [{}] {}",
+        status.state,
+        status.description,
+        conditions.join(" "),
+        status.gpu_nodes.summary
+    )
+}

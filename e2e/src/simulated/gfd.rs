@@ -1,0 +1,67 @@
+//! The part of GPU Feature Discovery: labels about the GPU and its driver.
+//!
+//! GFD hands its labels to NFD, which publishes and owns them; so they come and go with NFD's.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt as _;
+
+use super::names;
+use super::view::{View, annotation, hardware_gpus};
+
+/// The labels of a node where GFD runs and a driver is loaded; none elsewhere.
+pub fn labels(view: &View, node: &Node) -> BTreeMap<String, String> {
+    let name = node.name_any();
+    let version = match view.ready_driver_on(&name) {
+        Some(pod) => driver_version(pod),
+        None if annotation(node, names::PREINSTALLED_DRIVER) == Some("true") => "580.178.04".to_owned(),
+        None => return BTreeMap::new(),
+    };
+    if !view.app_ready_on(&name, names::GFD_APP) {
+        return BTreeMap::new();
+    }
+    let mut parts = version.split('.');
+    let mut part = || parts.next().unwrap_or("0").to_owned();
+    let (major, minor, revision) = (part(), part(), part());
+    [
+        ("gpu.product", "Tesla-T4".to_owned()),
+        ("gpu.count", hardware_gpus(node).to_string()),
+        ("gpu.replicas", "1".to_owned()),
+        ("gpu.memory", "15360".to_owned()),
+        ("gpu.family", "turing".to_owned()),
+        ("gpu.machine", "simulated".to_owned()),
+        ("gpu.mode", "compute".to_owned()),
+        ("gpu.compute.major", "7".to_owned()),
+        ("gpu.compute.minor", "5".to_owned()),
+        ("gpu.sharing-strategy", "none".to_owned()),
+        ("cuda.driver-version.full", version.clone()),
+        ("cuda.driver-version.major", major),
+        ("cuda.driver-version.minor", minor),
+        ("cuda.driver-version.revision", revision),
+        ("mig.capable", "false".to_owned()),
+        ("mig.strategy", "single".to_owned()),
+        ("mps.capable", "false".to_owned()),
+        ("vgpu.present", "false".to_owned()),
+    ]
+    .into_iter()
+    .map(|(key, value)| (format!("nvidia.com/{key}"), value))
+    .collect()
+}
+
+/// The full driver version behind a branch, as of the Garden Linux installer 1.17.0.
+fn driver_version(pod: &Pod) -> String {
+    let image = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.containers.first()?.image.clone())
+        .unwrap_or_default();
+    let tag = image.rsplit(':').next().unwrap_or_default();
+    match tag.split('-').next().unwrap_or_default() {
+        "590" => "590.48.01",
+        "580" => "580.178.04",
+        "570" => "570.211.01",
+        other => other,
+    }
+    .to_owned()
+}
