@@ -16,6 +16,7 @@ pub const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 /// An empty cluster in which the module may act.
 pub fn observed() -> Observed {
     Observed {
+        forbidden: Vec::new(),
         release: ReleaseFacts::Read(History::default()),
         comparison: None,
         surroundings: Some(Surroundings {
