@@ -188,7 +188,9 @@ impl Views {
             ("NVIDIADrivers", self.drivers.access()),
             ("CustomResourceDefinitions", self.crds.access()),
         ];
-        let forbidden = forbidden.into_iter().filter(|(_, access)| *access == Access::Forbidden);
+        let forbidden = forbidden
+            .into_iter()
+            .filter(|(_, access)| *access == Access::Forbidden);
         Observed {
             forbidden: forbidden.map(|(kind, _)| kind).collect(),
             release,

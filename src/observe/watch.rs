@@ -117,7 +117,11 @@ impl Watched {
             // The list is only old; the watcher lists anew by itself.
             Some(410) => tracing::debug!(%resource, "the watch is too old and begins anew"),
             Some(code @ (403 | 404)) => {
-                let access = if code == 403 { Access::Forbidden } else { Access::NotServed };
+                let access = if code == 403 {
+                    Access::Forbidden
+                } else {
+                    Access::NotServed
+                };
                 if view.refuse(access) {
                     tracing::info!(%resource, code, "the API server does not show these objects yet");
                     self.tell();

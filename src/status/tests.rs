@@ -128,7 +128,11 @@ fn nodes_that_cannot_be_read_are_an_error_and_not_an_empty_cluster() {
     let status = case.compute().status;
     assert_eq!(status.state, State::Error);
     assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");
-    assert!(status.description.contains("may not read Nodes"), "{}", status.description);
+    assert!(
+        status.description.contains("may not read Nodes"),
+        "{}",
+        status.description
+    );
 }
 
 #[test]

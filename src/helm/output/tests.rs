@@ -15,7 +15,10 @@ fn metadata_of_helm_4() {
         ("tiny", "1.0.0")
     );
     assert_eq!(metadata.app_version, "1");
-    assert_eq!((metadata.revision, metadata.status), (2, RevisionStatus::Deployed));
+    assert_eq!(
+        (metadata.revision, metadata.status),
+        (2, RevisionStatus::Deployed)
+    );
     assert_eq!(metadata.deployed_at, "2026-11-30T10:22:16Z".parse().ok());
     assert_eq!(metadata.apply_method.as_deref(), Some("ssa"));
     assert_eq!(metadata.labels.get("x.io/by").map(String::as_str), Some("a"));
