@@ -218,6 +218,8 @@ fn failure(verb: &'static str, code: i32, message: String) -> HelmError {
         HelmError::NotFound { verb, message }
     } else if output::is_in_progress(&message) {
         HelmError::OperationInProgress { verb, message }
+    } else if output::is_unreachable(&message) {
+        HelmError::Unreachable { verb, message }
     } else {
         HelmError::Failed { verb, code, message }
     }
