@@ -181,7 +181,8 @@ impl Helm {
         let ended = process::run(job, &self.interrupt)
             .await
             .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => HelmError::Missing {
+                // A missing working directory looks the same.
+                io::ErrorKind::NotFound if !self.binary.exists() => HelmError::Missing {
                     verb,
                     binary: self.binary.clone(),
                 },
