@@ -140,4 +140,11 @@ fn kinds_of_errors() {
     ));
     assert!(is_in_progress("UPGRADE FAILED: release: already exists"));
     assert!(!is_in_progress("UPGRADE FAILED: configmaps \"x\" already exists"));
+    assert!(is_unreachable(
+        "kubernetes cluster unreachable: Get \"https://127.0.0.1:1/version\": dial tcp 127.0.0.1:1: connect: connection refused"
+    ));
+    assert!(is_unreachable(
+        "kubernetes cluster unreachable: the server has asked for the client to provide credentials"
+    ));
+    assert!(!is_unreachable("UPGRADE FAILED: context canceled"));
 }
