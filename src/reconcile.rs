@@ -22,9 +22,9 @@ use crate::kube_api::ApiError;
 use crate::memory::Memory;
 use crate::metrics::{Metrics, ReleaseLabels};
 use crate::observe::{self, Views};
-use crate::plan::{self, Action, Plan, Situation, Wait};
+use crate::plan::{self, Action, Failure, Plan, Situation, Wait};
 use crate::publish::Publisher;
-use crate::status::{self, Computed, Failure, Report};
+use crate::status::{self, Computed, Report};
 
 /// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
 const MAX_STEPS: u32 = 12;
@@ -137,9 +137,9 @@ impl<'a> Pass<'a> {
         let handled = handled.and_then(|status| status.last_handled_reconcile_at.as_ref());
         let forced_by = module.annotations().get(ANNOTATION_RECONCILE_AT);
         let forced = forced_by.is_some() && forced_by != handled;
-        memory.begin_anew(generation, forced);
+        memory.attempts.observe_generation(generation);
         if forced {
-            memory.compare_at = now;
+            memory.force(now);
         }
         let mut observed = context.views.observe(*lock(&context.kubernetes));
         observed.comparison.clone_from(&memory.comparison);
@@ -238,7 +238,7 @@ impl<'a> Pass<'a> {
 
     fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
-        self.memory.failed(failure, now(), fastrand::f64());
+        self.memory.attempts.failed(failure, now(), fastrand::f64());
     }
 
     /// Reads the newest revision through Helm.
@@ -316,7 +316,7 @@ impl<'a> Pass<'a> {
 
     async fn end(&mut self, plan: &Plan) -> Result<Requeue, Error> {
         if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
-            self.memory.succeeded();
+            self.memory.attempts.succeeded();
         }
         let recheck = self.publish(plan).await?;
         if *plan == Plan::Keep {
@@ -352,7 +352,7 @@ impl<'a> Pass<'a> {
             desired: self.desired.as_ref(),
             observed: &self.observed,
             plan,
-            failure: self.memory.failure.as_ref(),
+            failure: self.memory.attempts.last(),
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.measure(&status);

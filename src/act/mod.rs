@@ -17,8 +17,7 @@ use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
-use crate::plan::{Action, Cause};
-use crate::status::Failure;
+use crate::plan::{Action, Cause, Failure};
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;

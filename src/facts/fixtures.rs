@@ -11,6 +11,7 @@ use super::{
 use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
 use crate::helm::RevisionStatus;
 
+/// The time of every test that needs none in particular.
 pub const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// An empty cluster in which the module may act.

@@ -7,7 +7,7 @@ use crate::catalogue::Catalogue;
 use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
-use crate::plan::{Action, Cause, Foreign};
+use crate::plan::{Action, Cause, Failure, Foreign};
 
 const LATER: SignedDuration = SignedDuration::from_mins(30);
 
