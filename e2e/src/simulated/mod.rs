@@ -23,6 +23,8 @@ mod operator;
 mod policy;
 mod stale;
 mod status;
+#[cfg(test)]
+mod tests;
 mod upgrade;
 mod view;
 mod writer;
