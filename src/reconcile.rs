@@ -205,6 +205,7 @@ impl<'a> Pass<'a> {
             desired: self.desired.as_ref(),
             recorded: self.previous().and_then(|status| status.release.as_ref()),
             observed: &self.observed,
+            catalogue: &self.context.catalogue,
             attempts: &self.memory.attempts,
             comparison_due: self.comparison_due,
         }
@@ -288,12 +289,37 @@ impl<'a> Pass<'a> {
         }))
     }
 
+    /// The release of a chart that is only on the way to the wanted one.
+    fn step(&self, action: &Action) -> Result<Option<Desired>, Refusal> {
+        let (Action::Upgrade { to, .. }, Ok(desired)) = (action, &self.desired) else {
+            return Ok(None);
+        };
+        let on_the_way = self
+            .context
+            .catalogue
+            .chart(to)
+            .filter(|_| *to != desired.chart.version);
+        let resolve =
+            |chart| desired::resolve_step(&self.module.spec, &self.context.catalogue, chart, RELEASE_FLAGS);
+        on_the_way.map(resolve).transpose()
+    }
+
     /// Executes an action.
     async fn act(&mut self, action: &Action) -> Result<Acted, Error> {
+        let step = match self.step(action) {
+            Ok(step) => step,
+            Err(refusal) => {
+                self.fail(Failure {
+                    reason: refusal.reason(),
+                    message: refusal.to_string(),
+                });
+                return Ok(Acted::Failed);
+            }
+        };
         let around = self.observed.surroundings.as_ref();
         let subject = Subject {
             module: self.module,
-            desired: self.desired.as_ref().ok(),
+            desired: step.as_ref().or(self.desired.as_ref().ok()),
             release: &self.observed.release,
             crds: &self.observed.crds,
             namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),

@@ -11,7 +11,9 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::Instant;
 
-use crate::api::{GpuModule, LABEL_BY, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::api::{
+    GpuModule, LABEL_BY, LABEL_CHART, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
+};
 use crate::desired::Desired;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
@@ -57,8 +59,14 @@ impl ActError {
             (Self::Chart(error), _) => error.reason(),
             (Self::Crd(_), _) => "CrdsNotApplied",
             (Self::Api(_), _) => "ApiCallFailed",
-            (Self::Helm(_), Action::Upgrade(Cause::Install)) => "InstallFailed",
-            (Self::Helm(_), Action::Upgrade(_)) => "UpgradeFailed",
+            (
+                Self::Helm(_),
+                Action::Upgrade {
+                    cause: Cause::Install,
+                    ..
+                },
+            ) => "InstallFailed",
+            (Self::Helm(_), Action::Upgrade { .. }) => "UpgradeFailed",
             (Self::Helm(_), Action::Rollback { .. }) => "RecoveryFailed",
             (Self::Helm(_), Action::Uninstall { .. }) => "UninstallFailed",
             (Self::Helm(_), Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace) => {
@@ -93,7 +101,7 @@ pub struct Actor {
 pub struct Subject<'a> {
     /// The GpuModule.
     pub module: &'a GpuModule,
-    /// The wanted release; absent only while the module is being deleted.
+    /// The release to bring about; absent only while the module is being deleted.
     pub desired: Option<&'a Desired>,
     /// The release as just read.
     pub release: &'a ReleaseFacts,
@@ -110,7 +118,7 @@ impl Actor {
             Action::AddFinalizer => Ok(finalizer::add(&self.client, subject.module).await?),
             Action::RemoveFinalizer => Ok(finalizer::remove(&self.client, subject.module).await?),
             Action::OpenNamespace => Ok(self.open_namespace(subject).await?),
-            Action::Upgrade(cause) => self.upgrade(*cause, subject).await,
+            Action::Upgrade { cause, .. } => self.upgrade(*cause, subject).await,
             Action::Rollback { to, .. } => self.rollback(*to).await,
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
         }
@@ -157,6 +165,7 @@ impl Actor {
             (LABEL_FINGERPRINT.to_owned(), desired.fingerprint.to_string()),
             (LABEL_BY.to_owned(), self.identity.clone()),
             (LABEL_REVISION.to_owned(), next.to_string()),
+            (LABEL_CHART.to_owned(), desired.chart.version.to_string()),
         ])
     }
 

@@ -10,6 +10,8 @@ pub const RELEASE_NAMESPACE: &str = "gpu-operator";
 pub const CLUSTER_POLICY_NAME: &str = "cluster-policy";
 /// Name of the ClusterRole that every release of NVIDIA's chart creates, whatever the release is called.
 pub const STACK_CLUSTER_ROLE: &str = "gpu-operator";
+/// Name of the Deployment of NVIDIA's controller, fixed by the chart.
+pub const STACK_DEPLOYMENT: &str = "gpu-operator";
 /// Finalizer that keeps a `GpuModule` until its release is gone.
 pub const FINALIZER: &str = "gpu-manager.kyma-project.io/deletion-hook";
 /// Field manager of everything the operator applies.
@@ -28,6 +30,8 @@ pub const LABEL_BY: &str = "gpu-manager.kyma-project.io/by";
 /// Helm copies the labels of an earlier revision when somebody upgrades or rolls back by hand; this one then differs
 /// from the revision's own number.
 pub const LABEL_REVISION: &str = "gpu-manager.kyma-project.io/revision";
+/// Release label: the chart version that was installed; true only where [`LABEL_REVISION`] is.
+pub const LABEL_CHART: &str = "gpu-manager.kyma-project.io/chart";
 /// Label on objects that the operator itself made; its value is [`MANAGER`].
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Label that Kyma expects on every object of a module; its value is [`KYMA_MODULE`].

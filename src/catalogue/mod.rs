@@ -153,6 +153,21 @@ impl Catalogue {
         self.charts.values()
     }
 
+    /// The next chart on the supported way from an installed version to `to`; `to` itself where one step is enough.
+    ///
+    /// NVIDIA supports upgrades within a line and to the next one. The error is the line that the catalogue has no chart of.
+    pub fn next_step<'a>(&'a self, installed: &Version, to: &'a Chart) -> Result<&'a Chart, MinorVersion> {
+        let from = MinorVersion::of(installed);
+        let mut next = to;
+        while next.line() != from && next.upgrades_from != from {
+            let line = next.upgrades_from;
+            let mut newest_first = self.charts.values().rev();
+            let offered = newest_first.find(|chart| chart.stage == Stage::Install && chart.line() == line);
+            next = offered.ok_or(line)?;
+        }
+        Ok(next)
+    }
+
     /// Versions that may be asked for, newest first.
     pub fn installable(&self) -> Vec<&Version> {
         let offered = self.charts.values().filter(|chart| chart.stage == Stage::Install);

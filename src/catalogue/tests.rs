@@ -35,6 +35,25 @@ fn every_offered_line_is_reached_from_a_known_one() {
 }
 
 #[test]
+fn the_way_to_a_chart_skips_no_line() {
+    let catalogue = catalogue();
+    let newest = catalogue.default_chart().unwrap();
+    let step = |installed: &str| {
+        let next = catalogue.next_step(&installed.parse().unwrap(), newest);
+        next.map(|chart| chart.version.to_string())
+            .map_err(|line| line.to_string())
+    };
+    assert_eq!(step("26.7.0"), Ok("26.7.0".to_owned()));
+    assert_eq!(step("26.3.1"), Ok("26.7.0".to_owned()));
+    assert_eq!(step("25.10.1"), Ok("26.3.3".to_owned()));
+    assert_eq!(
+        step("25.3.4"),
+        Err("25.10".to_owned()),
+        "25.10 is only upgraded from"
+    );
+}
+
+#[test]
 fn the_same_files_load_from_a_folder() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("chart-values");
     let loaded = Catalogue::from_folder(&folder).unwrap();

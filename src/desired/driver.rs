@@ -9,6 +9,15 @@ use crate::catalogue::{Chart, DriverDefaults, DriverLayout};
 /// Name of the NVIDIADriver. `usePrecompiled` is immutable in it, so the name says so and another mode gets another name.
 const OBJECT_NAME: &str = "gardenlinux-precompiled";
 
+/// Whether NVIDIA's operator may replace running drivers by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DriverUpgrades {
+    /// As the module's data and the user's values say.
+    AsConfigured,
+    /// Not now: a changed driver reaches the DaemonSet and restarts nothing.
+    Off,
+}
+
 /// The driver with nothing left open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolvedDriver {
@@ -93,10 +102,30 @@ impl ResolvedDriver {
         Map::from_iter([("driver".to_owned(), driver)])
     }
 
+    /// The chart's values that keep running drivers where ClusterPolicy describes them.
+    pub(super) fn upgrade_values(
+        &self,
+        layout: DriverLayout,
+        upgrades: DriverUpgrades,
+    ) -> Map<String, Value> {
+        match (self, layout, upgrades) {
+            (Self::Precompiled { .. }, DriverLayout::ClusterPolicy, DriverUpgrades::Off) => {
+                let driver = json!({ "upgradePolicy": { "autoUpgrade": false } });
+                Map::from_iter([("driver".to_owned(), driver)])
+            }
+            _ => Map::new(),
+        }
+    }
+
     /// The NVIDIADriver for `extraObjects`, where the chart line has one.
     ///
     /// `values` are the merged values: what NVIDIA's chart would copy from them into its own NVIDIADriver is copied here.
-    pub(super) fn object(&self, chart: &Chart, values: &Map<String, Value>) -> Option<Value> {
+    pub(super) fn object(
+        &self,
+        chart: &Chart,
+        values: &Map<String, Value>,
+        upgrades: DriverUpgrades,
+    ) -> Option<Value> {
         let Self::Precompiled {
             branch, repository, ..
         } = self
@@ -107,6 +136,10 @@ impl ResolvedDriver {
         spec.insert("usePrecompiled".to_owned(), true.into());
         spec.insert("repository".to_owned(), repository.as_str().into());
         spec.insert("version".to_owned(), branch.to_string().into());
+        if upgrades == DriverUpgrades::Off {
+            let policy = spec.entry("upgradePolicy").or_insert_with(|| json!({}));
+            policy["autoUpgrade"] = false.into();
+        }
         for (field, source) in [
             ("tolerations", "daemonsets.tolerations"),
             ("labels", "daemonsets.labels"),

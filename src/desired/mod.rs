@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::api::{GpuModuleSpec, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 
+use driver::DriverUpgrades;
 pub use driver::ResolvedDriver;
 pub use fingerprint::{Fingerprint, digest, file_digest, values_digest};
 pub use refusal::Refusal;
@@ -45,6 +46,27 @@ pub struct Desired {
 /// Turns a spec into the wanted release. `flags` are the fixed flags of `helm upgrade`, part of the fingerprint.
 pub fn resolve(spec: &GpuModuleSpec, catalogue: &Catalogue, flags: &[&str]) -> Result<Desired, Refusal> {
     let chart = wanted_chart(spec.chart_version.as_deref(), catalogue)?;
+    build(spec, catalogue, chart, flags, DriverUpgrades::AsConfigured)
+}
+
+/// Turns a spec into the release of a chart between the installed and the wanted one. Drivers stay as they are, so that they
+/// roll once, in the last step.
+pub fn resolve_step(
+    spec: &GpuModuleSpec,
+    catalogue: &Catalogue,
+    chart: &Chart,
+    flags: &[&str],
+) -> Result<Desired, Refusal> {
+    build(spec, catalogue, chart, flags, DriverUpgrades::Off)
+}
+
+fn build(
+    spec: &GpuModuleSpec,
+    catalogue: &Catalogue,
+    chart: &Chart,
+    flags: &[&str],
+    driver_upgrades: DriverUpgrades,
+) -> Result<Desired, Refusal> {
     let driver = ResolvedDriver::new(spec.driver.as_ref(), &catalogue.defaults.driver);
     let empty = Map::new();
     let user = spec.values.as_ref().unwrap_or(&empty);
@@ -60,7 +82,12 @@ pub fn resolve(spec: &GpuModuleSpec, catalogue: &Catalogue, flags: &[&str]) -> R
     merge::merge(&mut values, &chart.values, lists);
     merge::merge(&mut values, &driver.values(chart.driver_layout), &[]);
     merge::merge(&mut values, user, lists);
-    if let Some(object) = driver.object(chart, &values) {
+    merge::merge(
+        &mut values,
+        &driver.upgrade_values(chart.driver_layout, driver_upgrades),
+        &[],
+    );
+    if let Some(object) = driver.object(chart, &values, driver_upgrades) {
         owned::refuse_template_text(&object)?;
         values.insert("extraObjects".to_owned(), json!([object]));
     }

@@ -236,6 +236,34 @@ fn versions_that_are_not_offered_name_those_that_are() {
 }
 
 #[test]
+fn a_step_on_the_way_keeps_running_drivers_whatever_the_user_says() {
+    let catalogue = Catalogue::compiled_in().unwrap();
+    let step = |version: &str, value: Value| {
+        let chart = catalogue.chart(&version.parse().unwrap()).unwrap();
+        resolve_step(&spec(value), &catalogue, chart, FLAGS)
+            .unwrap()
+            .values
+    };
+    let user = json!({ "values": { "driver": { "upgradePolicy": { "autoUpgrade": true, "maxParallelUpgrades": 3 } } } });
+    let older = step("26.3.3", user);
+    assert_eq!(
+        older["driver"]["upgradePolicy"],
+        json!({ "autoUpgrade": false, "maxParallelUpgrades": 3 })
+    );
+    let newer = step("26.7.0", json!({}));
+    assert_eq!(
+        newer["extraObjects"][0]["spec"]["upgradePolicy"]["autoUpgrade"],
+        false
+    );
+    assert_eq!(
+        values(json!({}))["extraObjects"][0]["spec"]["upgradePolicy"]["autoUpgrade"],
+        true
+    );
+    let preinstalled = step("26.3.3", json!({ "driver": { "mode": "Preinstalled" } }));
+    assert_eq!(preinstalled["driver"].get("upgradePolicy"), None);
+}
+
+#[test]
 fn values_over_the_limit_are_refused() {
     let args = json!([("x".repeat(MAX_VALUES_BYTES))]);
     let refused = desired(json!({ "values": { "devicePlugin": { "args": args } } })).unwrap_err();
@@ -291,7 +319,8 @@ fn values_read_back_from_helm_have_the_digest_of_those_given() {
             "{given}"
         );
     }
-    let digests = [json!({"a": 1}), json!({"a": "1"}), json!({"a": null}), json!({})].map(|v| values_digest(&v));
+    let digests =
+        [json!({"a": 1}), json!({"a": "1"}), json!({"a": null}), json!({})].map(|v| values_digest(&v));
     for (at, one) in digests.iter().enumerate() {
         assert!(!digests[..at].contains(one), "{digests:?}");
     }

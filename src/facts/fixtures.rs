@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use semver::Version;
 
 use super::{
     HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision, SurroundingNamespace,
@@ -29,6 +30,7 @@ pub fn observed() -> Observed {
         policies: Vec::new(),
         drivers: Vec::new(),
         daemon_sets: Vec::new(),
+        deployments: Vec::new(),
         crds: BTreeMap::new(),
         kubernetes: "1.36".parse().unwrap(),
     }
@@ -43,6 +45,7 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         fingerprint: Some(fingerprint.to_owned()),
         by: Some("gpu-manager-0".to_owned()),
         meant: Some(number),
+        chart: Some(Version::new(26, 7, 0)),
     };
     ReleaseFacts::Read(History::new((1..).zip(statuses).map(revision).collect()))
 }

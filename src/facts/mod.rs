@@ -12,7 +12,8 @@ mod stack;
 pub use node::{NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
 pub use release::{History, Revision};
 pub use stack::{
-    CrdFacts, DaemonSetFacts, DriverFacts, HelmOwner, PolicyFacts, SurroundingNamespace, Surroundings,
+    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, HelmOwner, PolicyFacts, SurroundingNamespace,
+    Surroundings,
 };
 
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub struct Observed {
     pub drivers: Vec<DriverFacts>,
     /// DaemonSets of NVIDIA's operator and of NFD in the release's namespace.
     pub daemon_sets: Vec<DaemonSetFacts>,
+    /// Deployments in the release's namespace.
+    pub deployments: Vec<DeploymentFacts>,
     /// Every CRD of the cluster by name.
     pub crds: BTreeMap<String, CrdFacts>,
     /// Version of the API server.

@@ -1,6 +1,7 @@
 //! The history of the release, read from the labels of its Secrets; their content stays unread.
 
 use jiff::Timestamp;
+use semver::Version;
 
 use crate::helm::RevisionStatus;
 
@@ -19,6 +20,8 @@ pub struct Revision {
     pub by: Option<String>,
     /// Label [`crate::api::LABEL_REVISION`]: the number that the module meant to make.
     pub meant: Option<u32>,
+    /// Label [`crate::api::LABEL_CHART`].
+    pub chart: Option<Version>,
 }
 
 impl Revision {
@@ -28,6 +31,11 @@ impl Revision {
     /// nothing; but then [`Self::meant`] is the number of that earlier revision.
     pub fn made_by_module(&self) -> bool {
         self.meant == Some(self.number)
+    }
+
+    /// Chart version of a revision that the module made.
+    pub fn own_chart(&self) -> Option<&Version> {
+        self.chart.as_ref().filter(|_| self.made_by_module())
     }
 }
 

@@ -11,7 +11,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
@@ -25,7 +25,8 @@ use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE};
 use crate::catalogue::MinorVersion;
 use crate::contact::{Contacts, Resource};
 use crate::facts::{
-    CrdFacts, DaemonSetFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
+    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
+    ReleaseFacts, Revision,
 };
 use view::{Access, View};
 use watch::Watched;
@@ -43,6 +44,7 @@ pub struct Views {
     policies: View<PolicyFacts>,
     drivers: View<DriverFacts>,
     daemon_sets: View<DaemonSetFacts>,
+    deployments: View<DeploymentFacts>,
     crds: View<CrdFacts>,
     changes: channel::Receiver<u64>,
     retry: Arc<Notify>,
@@ -116,6 +118,17 @@ impl Views {
             reduce::daemon_set,
         )));
 
+        let deployments = View::default();
+        let api = Api::<Deployment>::namespaced(client.clone(), RELEASE_NAMESPACE);
+        let resource = Resource::of::<Deployment>(namespace);
+        spawn(Box::pin(watched.clone().run(
+            api,
+            anything(),
+            resource,
+            deployments.clone(),
+            reduce::deployment,
+        )));
+
         let policies = View::default();
         let kind = nvidia::cluster_policy();
         let resource = Resource::new(&kind.group, &kind.plural, None);
@@ -148,6 +161,7 @@ impl Views {
             policies,
             drivers,
             daemon_sets,
+            deployments,
             crds,
             changes,
             retry,
@@ -172,6 +186,7 @@ impl Views {
             && settled(self.releases.access())
             && settled(self.nodes.access())
             && settled(self.daemon_sets.access())
+            && settled(self.deployments.access())
             && (settled(self.policies.access()) || no_kind(self.policies.access(), CLUSTER_POLICY_CRD))
             && (settled(self.drivers.access()) || no_kind(self.drivers.access(), NVIDIA_DRIVER_CRD))
     }
@@ -200,6 +215,7 @@ impl Views {
             policies: self.policies.all(),
             drivers: self.drivers.all(),
             daemon_sets: self.daemon_sets.all(),
+            deployments: self.deployments.all(),
             crds: self.crds.by_name(),
             kubernetes,
         }

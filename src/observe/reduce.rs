@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Node, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -13,11 +13,11 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
 use crate::api::{
-    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_FINGERPRINT,
-    LABEL_MANAGED_BY, LABEL_REVISION,
+    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART,
+    LABEL_FINGERPRINT, LABEL_MANAGED_BY, LABEL_REVISION,
 };
 use crate::facts::{
-    CrdFacts, DaemonSetFacts, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision,
+    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision,
     instance_type_matches, is_gpu_resource, labels_tell_gpu,
 };
 use crate::helm::RevisionStatus;
@@ -33,6 +33,7 @@ pub fn revision(secret: PartialObjectMeta<Secret>) -> Option<Revision> {
         fingerprint: label(LABEL_FINGERPRINT).cloned(),
         by: label(LABEL_BY).cloned(),
         meant: label(LABEL_REVISION).and_then(|number| number.parse().ok()),
+        chart: label(LABEL_CHART).and_then(|version| version.parse().ok()),
     })
 }
 
@@ -158,6 +159,24 @@ pub fn daemon_set(set: DaemonSet) -> Option<DaemonSetFacts> {
         name: set.name_any(),
         desired: status.map_or(0, |status| status.desired_number_scheduled),
         ready: status.map_or(0, |status| status.number_ready),
+    })
+}
+
+/// A Deployment of the release; whether it runs what its newest spec says.
+pub fn deployment(deployment: Deployment) -> Option<DeploymentFacts> {
+    let status = deployment.status.as_ref();
+    let replicas = deployment
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.replicas)
+        .unwrap_or(1);
+    let seen = status.and_then(|status| status.observed_generation) == deployment.metadata.generation;
+    let updated = status.and_then(|status| status.updated_replicas).unwrap_or(0) >= replicas;
+    let available = status.and_then(|status| status.available_replicas).unwrap_or(0) >= replicas;
+    let old = status.and_then(|status| status.replicas).unwrap_or(0) > replicas;
+    Some(DeploymentFacts {
+        name: deployment.name_any(),
+        available: seen && updated && available && !old,
     })
 }
 

@@ -11,7 +11,10 @@ mod release;
 
 use jiff::{SignedDuration, Timestamp};
 
+use semver::Version;
+
 use crate::api::ReleaseStatus;
+use crate::catalogue::Catalogue;
 use crate::desired::{Desired, Refusal};
 use crate::facts::Observed;
 use crate::helm::RevisionStatus;
@@ -43,6 +46,8 @@ pub struct Situation<'a> {
     pub suspended: bool,
     /// The wanted release, or why there is none.
     pub desired: Result<&'a Desired, &'a Refusal>,
+    /// The charts that there are.
+    pub catalogue: &'a Catalogue,
     /// `status.release`: what the module left.
     pub recorded: Option<&'a ReleaseStatus>,
     /// What was observed.
@@ -87,7 +92,12 @@ pub enum Action {
     /// Make the release's namespace and give the operator its rights in it.
     OpenNamespace,
     /// Apply the CRDs and run `helm upgrade --install`.
-    Upgrade(Cause),
+    Upgrade {
+        /// The chart: the wanted one, or one on the way to it.
+        to: Version,
+        /// Why.
+        cause: Cause,
+    },
     /// Run `helm rollback` to free a release that a dead Helm process left locked.
     Rollback {
         /// The revision to return to.
@@ -124,6 +134,11 @@ pub enum Wait {
     ForeignOperation(RevisionStatus),
     /// The namespace of the release to be gone.
     NamespaceTerminating,
+    /// NVIDIA's controller of a chart on the way, which has to run before the next step.
+    Step {
+        /// The chart that is installed.
+        at: Version,
+    },
 }
 
 /// Decides the next step.

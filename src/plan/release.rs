@@ -1,12 +1,16 @@
 //! What to do about the release while it is wanted: one row per status of its newest revision.
 
+use jiff::SignedDuration;
 use semver::Version;
 
 use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait};
-use crate::catalogue::MinorVersion;
+use crate::api::STACK_DEPLOYMENT;
 use crate::desired::Desired;
 use crate::facts::{Comparison, History, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RevisionStatus;
+
+/// How soon a step on the way is looked at again, besides by its events.
+const STEP_LOOK: SignedDuration = SignedDuration::from_secs(5);
 
 /// The next step towards `desired`.
 pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
@@ -17,7 +21,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         .is_some_and(|a| a.namespace == SurroundingNamespace::Terminating);
     if terminating {
         return Plan::Wait {
-            until: s.now + jiff::SignedDuration::from_secs(5),
+            until: s.now + SignedDuration::from_secs(5),
             why: Wait::NamespaceTerminating,
         };
     }
@@ -26,7 +30,11 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         ReleaseFacts::Read(history) => history,
     };
     let Some(latest) = history.latest() else {
-        return install(s, desired, Plan::Act(Action::Upgrade(Cause::Install)));
+        return install(
+            s,
+            desired,
+            upgrade_to(desired.chart.version.clone(), Cause::Install),
+        );
     };
     match latest.status {
         RevisionStatus::Deployed => deployed(s, desired, latest),
@@ -40,9 +48,11 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         // Helm only changes the status of the revision, so nothing says whose uninstall it is.
         RevisionStatus::Uninstalling => unfinished(s, history, latest, false),
         // Nothing of these runs; `helm upgrade --install` starts over.
-        RevisionStatus::Uninstalled | RevisionStatus::Superseded | RevisionStatus::Unknown => {
-            install(s, desired, Plan::Act(Action::Upgrade(Cause::Retry)))
-        }
+        RevisionStatus::Uninstalled | RevisionStatus::Superseded | RevisionStatus::Unknown => install(
+            s,
+            desired,
+            upgrade_to(desired.chart.version.clone(), Cause::Retry),
+        ),
     }
 }
 
@@ -61,20 +71,23 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
     let Some(installed) = installed_chart(s, latest).filter(|_| accepted || compared.is_some()) else {
         return Plan::Compare;
     };
-    match compared {
-        Some(compared) if !matches_wanted(compared, desired) => {
-            let cause = if accepted {
-                Cause::Changed
-            } else {
-                Cause::ForeignChange
-            };
-            upgrade(s, desired, &installed, cause)
-        }
+    let cause = match compared {
+        Some(compared) if !matches_wanted(compared, desired) && !accepted => Cause::ForeignChange,
+        Some(compared) if !matches_wanted(compared, desired) => Cause::Changed,
         // Labels of a revision that others made are copies; only the comparison counts.
-        Some(_) if !latest.made_by_module() => Plan::Keep,
-        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => Plan::Keep,
-        _ => upgrade(s, desired, &installed, Cause::Changed),
+        Some(_) if !latest.made_by_module() => return Plan::Keep,
+        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => return Plan::Keep,
+        _ => Cause::Changed,
+    };
+    let on_the_way =
+        latest.own_chart().is_some() && recorded_chart(s).is_some_and(|recorded| recorded < installed);
+    if on_the_way && installed < desired.chart.version && !step_is_done(s) {
+        return Plan::Wait {
+            until: s.now + STEP_LOOK,
+            why: Wait::Step { at: installed },
+        };
     }
+    upgrade(s, desired, &installed, cause)
 }
 
 fn matches_wanted(found: &Comparison, desired: &Desired) -> bool {
@@ -88,10 +101,16 @@ fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
         .comparison
         .as_ref()
         .filter(|comparison| comparison.revision == latest.number);
-    match compared {
-        Some(compared) => Some(compared.chart_version.clone()),
-        None => Version::parse(&s.recorded?.chart_version).ok(),
+    match (compared, latest.own_chart()) {
+        (Some(compared), _) => Some(compared.chart_version.clone()),
+        (None, Some(own)) => Some(own.clone()),
+        (None, None) => recorded_chart(s),
     }
+}
+
+/// The chart that the module last left running in full.
+fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
+    Version::parse(&s.recorded?.chart_version).ok()
 }
 
 fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
@@ -114,16 +133,30 @@ fn upgrade(s: &Situation<'_>, desired: &Desired, installed: &Version, cause: Cau
             wanted: wanted.clone(),
         });
     }
-    let (from, to) = (MinorVersion::of(installed), desired.chart.line());
-    if from != to && from != desired.chart.upgrades_from {
-        let via = desired.chart.upgrades_from;
-        return Plan::Hold(Hold::SkipsLine {
+    match s.catalogue.next_step(installed, &desired.chart) {
+        Ok(next) => install(s, desired, upgrade_to(next.version.clone(), cause)),
+        Err(via) => Plan::Hold(Hold::SkipsLine {
             installed: installed.clone(),
             wanted: wanted.clone(),
             via,
-        });
+        }),
     }
-    install(s, desired, Plan::Act(Action::Upgrade(cause)))
+}
+
+fn upgrade_to(to: Version, cause: Cause) -> Plan {
+    Plan::Act(Action::Upgrade { to, cause })
+}
+
+/// True where the next chart may follow: NVIDIA's controller of this one runs and has judged the ClusterPolicy. GPU nodes do not
+/// count: a pool that is broken or empty never blocks an upgrade.
+fn step_is_done(s: &Situation<'_>) -> bool {
+    let controller = s
+        .observed
+        .deployments
+        .iter()
+        .find(|deployment| deployment.name == STACK_DEPLOYMENT);
+    let judged = s.observed.policies.iter().any(|policy| policy.state.is_some());
+    controller.is_some_and(|controller| controller.available) && judged
 }
 
 /// An operation that has not ended.

@@ -1,6 +1,7 @@
 //! Condition `Installed`: whether the Helm release is deployed as wanted.
 
 use jiff::{SignedDuration, Timestamp};
+use semver::Version;
 
 use super::Report;
 use super::conditions::Verdict;
@@ -58,14 +59,22 @@ fn verdict(report: &Report<'_>) -> Verdict {
     }
     let release = Desired::release_path();
     match report.plan {
-        Plan::Act(Action::Upgrade(Cause::Install) | Action::AddFinalizer | Action::OpenNamespace)
-            if report.deleting.is_none() =>
-        {
+        Plan::Act(
+            Action::Upgrade {
+                cause: Cause::Install,
+                ..
+            }
+            | Action::AddFinalizer
+            | Action::OpenNamespace,
+        ) if report.deleting.is_none() => {
             Verdict::unknown("Installing", format!("Helm release {release} is being installed"))
         }
-        Plan::Act(Action::Upgrade(_)) => Verdict::unknown(
+        Plan::Act(Action::Upgrade { to, .. }) => Verdict::unknown(
             "Upgrading",
-            format!("Helm release {release} is being brought to what is wanted"),
+            format!(
+                "Helm release {release} is being brought to what is wanted{}",
+                way(report, to)
+            ),
         ),
         Plan::Act(Action::Rollback { found, .. }) => Verdict::unknown(
             "Recovering",
@@ -95,6 +104,16 @@ fn verdict(report: &Report<'_>) -> Verdict {
                 crate::api::RELEASE_NAMESPACE
             ),
         ),
+        Plan::Wait {
+            why: Wait::Step { at },
+            ..
+        } => Verdict::unknown(
+            "Upgrading",
+            format!(
+                "NVIDIA's gpu-operator {at} has to run before the next step{}",
+                way(report, at)
+            ),
+        ),
         Plan::Keep
         | Plan::Hold(_)
         | Plan::Look
@@ -102,6 +121,16 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Wait {
             why: Wait::Backoff, ..
         } => as_observed(report, &release),
+    }
+}
+
+/// Says that a chart is only a step on the way.
+fn way(report: &Report<'_>, step: &Version) -> String {
+    match report.desired {
+        Ok(desired) if desired.chart.version != *step => {
+            format!(", by way of chart {step} to {}", desired.chart.version)
+        }
+        _ => String::new(),
     }
 }
 

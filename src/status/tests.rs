@@ -78,6 +78,13 @@ impl Case {
     }
 }
 
+fn upgrade(cause: Cause) -> Action {
+    Action::Upgrade {
+        to: "26.7.0".parse().unwrap(),
+        cause,
+    }
+}
+
 #[test]
 fn all_nodes_usable_is_ready() {
     let case = Case::deployed(vec![node("a", 1), node("b", 8)]);
@@ -285,8 +292,8 @@ fn a_failure_is_an_error_with_helms_own_words_also_while_it_is_waited() {
 fn work_under_way_is_processing_and_deletion_is_deleting() {
     let mut case = Case::deployed(vec![]);
     for (action, reason) in [
-        (Action::Upgrade(Cause::Install), "Installing"),
-        (Action::Upgrade(Cause::ForeignChange), "Upgrading"),
+        (upgrade(Cause::Install), "Installing"),
+        (upgrade(Cause::ForeignChange), "Upgrading"),
         (
             Action::Rollback {
                 to: 1,
@@ -313,6 +320,31 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
     case.previous = Some(status);
     case.now = case.compute().recheck.unwrap();
     assert_eq!(case.state(), State::Error, "what is stuck is said to be");
+}
+
+#[test]
+fn a_step_on_the_way_is_named_and_bounded() {
+    let mut case = Case::deployed(vec![node("a", 0)]);
+    case.plan = Plan::Act(Action::Upgrade {
+        to: "26.3.3".parse().unwrap(),
+        cause: Cause::Changed,
+    });
+    let status = case.compute().status;
+    assert!(
+        status.description.ends_with("by way of chart 26.3.3 to 26.7.0"),
+        "{}",
+        status.description
+    );
+    case.plan = Plan::Wait {
+        until: NOW,
+        why: Wait::Step {
+            at: "26.3.3".parse().unwrap(),
+        },
+    };
+    assert_eq!(case.state(), State::Processing);
+    case.previous = Some(case.compute().status);
+    case.now = case.compute().recheck.unwrap();
+    assert_eq!(case.state(), State::Error);
 }
 
 #[test]
