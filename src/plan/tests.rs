@@ -222,9 +222,11 @@ fn a_due_comparison_is_made_even_where_labels_are_right() {
 }
 
 #[test]
-fn a_lost_status_is_read_back_through_helm() {
+fn a_lost_status_is_known_again_by_the_labels_or_read_back_through_helm() {
     let mut case = Case::ours(&[RevisionStatus::Deployed]);
     case.recorded = None;
+    assert_eq!(case.plan(), Plan::Keep);
+    case.change_latest(|latest| latest.chart = None);
     assert_eq!(case.plan(), Plan::Compare);
     assert_eq!(case.compared(1, json!({})).plan(), Plan::Keep);
 }

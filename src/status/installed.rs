@@ -35,7 +35,7 @@ pub fn judge(report: &Report<'_>) -> Installed {
             ..
         } => FOREIGN_OPERATION_LIMIT + LIMIT,
         Plan::Wait {
-            why: Wait::NamespaceTerminating,
+            why: Wait::NamespaceTerminating | Wait::Step { .. },
             ..
         }
         | Plan::AwaitRemoval(_) => LIMIT,
