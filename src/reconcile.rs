@@ -22,9 +22,9 @@ use crate::kube_api::ApiError;
 use crate::memory::Memory;
 use crate::metrics::{Metrics, ReleaseLabels};
 use crate::observe::{self, Views};
-use crate::plan::{self, Action, Plan, Situation, Wait};
+use crate::plan::{self, Action, Failure, Plan, Situation, Wait};
 use crate::publish::Publisher;
-use crate::status::{self, Computed, Failure, Report};
+use crate::status::{self, Computed, Report};
 
 /// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
 const MAX_STEPS: u32 = 12;
@@ -137,9 +137,9 @@ impl<'a> Pass<'a> {
         let handled = handled.and_then(|status| status.last_handled_reconcile_at.as_ref());
         let forced_by = module.annotations().get(ANNOTATION_RECONCILE_AT);
         let forced = forced_by.is_some() && forced_by != handled;
-        memory.begin_anew(generation, forced);
+        memory.attempts.observe_generation(generation);
         if forced {
-            memory.compare_at = now;
+            memory.force(now);
         }
         let mut observed = context.views.observe(*lock(&context.kubernetes));
         observed.comparison.clone_from(&memory.comparison);
@@ -173,7 +173,10 @@ impl<'a> Pass<'a> {
                     self.look().await;
                 }
                 Plan::Act(action) => {
-                    self.publish(&plan).await?;
+                    // A finalizer is set in a moment, and on the very object that the pass began with.
+                    if !matches!(action, Action::AddFinalizer | Action::RemoveFinalizer) {
+                        self.publish(&plan).await?;
+                    }
                     match (self.act(action).await?, action) {
                         (Acted::Done, Action::AddFinalizer | Action::RemoveFinalizer) => {
                             // The GpuModule is another one now; its change begins the next pass.
@@ -235,7 +238,7 @@ impl<'a> Pass<'a> {
 
     fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
-        self.memory.failed(failure, now(), fastrand::f64());
+        self.memory.attempts.failed(failure, now(), fastrand::f64());
     }
 
     /// Reads the newest revision through Helm.
@@ -313,7 +316,7 @@ impl<'a> Pass<'a> {
 
     async fn end(&mut self, plan: &Plan) -> Result<Requeue, Error> {
         if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
-            self.memory.succeeded();
+            self.memory.attempts.succeeded();
         }
         let recheck = self.publish(plan).await?;
         if *plan == Plan::Keep {
@@ -326,7 +329,7 @@ impl<'a> Pass<'a> {
                 why: Wait::Backoff | Wait::ForeignOperation(_),
             } => Some(*until),
             Plan::AwaitRemoval(_) | Plan::Wait { .. } => Some(now + LOOK_AGAIN_SOON),
-            Plan::Hold(plan::Hold::Foreign(_)) => Some(now + LOOK_AGAIN),
+            Plan::Hold(_) => Some(now + LOOK_AGAIN),
             _ => None,
         };
         let next = [by_plan, recheck, Some(self.memory.compare_at)]
@@ -349,7 +352,7 @@ impl<'a> Pass<'a> {
             desired: self.desired.as_ref(),
             observed: &self.observed,
             plan,
-            failure: self.memory.failure.as_ref(),
+            failure: self.memory.attempts.last(),
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.measure(&status);

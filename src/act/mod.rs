@@ -17,8 +17,7 @@ use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
-use crate::plan::{Action, Cause};
-use crate::status::Failure;
+use crate::plan::{Action, Cause, Failure};
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
@@ -221,7 +220,7 @@ fn describe(cause: Cause, module: &GpuModule, desired: &Desired) -> String {
         Cause::Install => "install",
         Cause::Changed => "values or chart changed",
         Cause::Retry => "the last try failed",
-        Cause::ForeignChange => "undo a change by hand",
+        Cause::ForeignChange => "the release was not as wanted",
     };
     format!("GpuModule generation {generation}, chart {chart}: {why}")
 }

@@ -1,4 +1,4 @@
-//! Counts failures of one GpuModule and says when to try again.
+//! Counts failures of one GpuModule, keeps the last one, and says when to try again.
 //!
 //! kube's error policy is not told of successes, so it cannot do this. The pause grows from 5 s to 10 min and is jittered; a
 //! success, a new generation or a `reconcile-at` begins anew.
@@ -8,12 +8,21 @@ use jiff::{SignedDuration, Timestamp};
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 
+/// A step that failed, in words for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Reason of condition `Installed`, in CamelCase.
+    pub reason: &'static str,
+    /// One sentence.
+    pub message: String,
+}
+
 /// Failures in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
-    failures: u32,
-    retry_at: Option<Timestamp>,
     generation: i64,
+    failures: u32,
+    last: Option<(Failure, Timestamp)>,
 }
 
 impl Attempts {
@@ -22,9 +31,17 @@ impl Attempts {
         self.failures
     }
 
+    /// The failure of the last try, unless it succeeded.
+    pub fn last(&self) -> Option<&Failure> {
+        self.last.as_ref().map(|(failure, _)| failure)
+    }
+
     /// The end of the pause, if `now` lies in it.
     pub fn blocked_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.retry_at.filter(|retry_at| *retry_at > now)
+        self.last
+            .as_ref()
+            .map(|(_, retry_at)| *retry_at)
+            .filter(|retry_at| *retry_at > now)
     }
 
     /// Forgets the failures of an older generation of the spec.
@@ -39,18 +56,20 @@ impl Attempts {
 
     /// Forgets all failures.
     pub fn succeeded(&mut self) {
-        self.failures = 0;
-        self.retry_at = None;
+        *self = Self {
+            generation: self.generation,
+            ..Self::default()
+        };
     }
 
     /// Notes a failure. `jitter` is a number from 0 to 1 that differs from replica to replica and from time to time.
-    pub fn failed(&mut self, now: Timestamp, jitter: f64) {
+    pub fn failed(&mut self, failure: Failure, now: Timestamp, jitter: f64) {
         let doubled = FIRST_PAUSE
             .saturating_mul(1 << self.failures.min(16))
             .min(LONGEST_PAUSE);
         // Between 80 % and 100 %, so that the cap stays the cap.
         let pause = doubled.mul_f64(jitter.clamp(0.0, 1.0).mul_add(0.2, 0.8));
         self.failures = self.failures.saturating_add(1);
-        self.retry_at = Some(now + pause);
+        self.last = Some((failure, now + pause));
     }
 }

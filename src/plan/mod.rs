@@ -16,7 +16,7 @@ use crate::desired::{Desired, Refusal};
 use crate::facts::Observed;
 use crate::helm::RevisionStatus;
 
-pub use attempts::Attempts;
+pub use attempts::{Attempts, Failure};
 pub use foreign::Foreign;
 pub use hold::Hold;
 

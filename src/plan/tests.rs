@@ -99,6 +99,13 @@ impl Case {
     }
 }
 
+fn failure() -> Failure {
+    Failure {
+        reason: "UpgradeFailed",
+        message: "helm says no".to_owned(),
+    }
+}
+
 fn upgrade(cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade(cause))
 }
@@ -275,7 +282,7 @@ fn an_uninstall_by_hand_is_given_time_and_then_undone() {
 #[test]
 fn failures_pause_changes_but_neither_status_nor_the_end_of_a_deletion() {
     let mut case = Case::ours(&[RevisionStatus::Deployed, RevisionStatus::Failed]);
-    case.attempts.failed(NOW, 1.0);
+    case.attempts.failed(failure(), NOW, 1.0);
     let until = case.attempts.blocked_until(NOW).unwrap();
     assert_eq!(
         case.plan(),
@@ -296,13 +303,14 @@ fn backoff_grows_to_ten_minutes_and_a_new_generation_begins_anew() {
     let mut attempts = Attempts::default();
     let mut pauses = Vec::new();
     for _ in 0..10 {
-        attempts.failed(NOW, 1.0);
+        attempts.failed(failure(), NOW, 1.0);
         pauses.push(attempts.blocked_until(NOW).unwrap().as_second());
     }
     assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 600, 600, 600]);
+    assert_eq!(attempts.last(), Some(&failure()));
     attempts.observe_generation(7);
-    assert_eq!(attempts.blocked_until(NOW), None);
-    attempts.failed(NOW, 0.0);
+    assert_eq!((attempts.blocked_until(NOW), attempts.last()), (None, None));
+    attempts.failed(failure(), NOW, 0.0);
     assert_eq!(attempts.blocked_until(NOW).unwrap().as_second(), 4);
     attempts.observe_generation(7);
     assert_eq!(attempts.failures(), 1);
@@ -317,7 +325,7 @@ fn hooks_are_left_out_after_failed_tries() {
             case.plan_at(NOW + FOREIGN_OPERATION_LIMIT),
             Plan::Act(Action::Uninstall { hooks: true })
         );
-        case.attempts.failed(NOW, 0.0);
+        case.attempts.failed(failure(), NOW, 0.0);
     }
     assert_eq!(
         case.plan_at(NOW + FOREIGN_OPERATION_LIMIT),

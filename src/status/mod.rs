@@ -14,7 +14,7 @@ use crate::api::{
 };
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
-use crate::plan::{Hold, Plan, Wait};
+use crate::plan::{Failure, Hold, Plan, Wait};
 use conditions::Verdict;
 use operands::Operands;
 
@@ -22,15 +22,6 @@ pub use operands::STARTING_LIMIT;
 
 #[cfg(test)]
 mod tests;
-
-/// A step that failed, in words for the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Reason of condition `Installed`, in CamelCase.
-    pub reason: &'static str,
-    /// One sentence.
-    pub message: String,
-}
 
 /// Everything that the status depends on.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use crate::catalogue::Catalogue;
 use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
-use crate::plan::{Action, Cause, Foreign};
+use crate::plan::{Action, Cause, Failure, Foreign};
 
 const LATER: SignedDuration = SignedDuration::from_mins(30);
 
@@ -119,6 +119,20 @@ fn no_gpu_node_is_healthy_and_says_so() {
     let case = Case::deployed(vec![]);
     assert_eq!(case.state(), State::Ready);
     assert_eq!(case.reason(ConditionType::OperandsReady), "NoGpuNodes");
+}
+
+#[test]
+fn nodes_that_cannot_be_read_are_an_error_and_not_an_empty_cluster() {
+    let mut case = Case::deployed(vec![]);
+    case.observed.forbidden = vec!["Nodes"];
+    let status = case.compute().status;
+    assert_eq!(status.state, State::Error);
+    assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");
+    assert!(
+        status.description.contains("may not read Nodes"),
+        "{}",
+        status.description
+    );
 }
 
 #[test]
