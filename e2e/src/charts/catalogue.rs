@@ -55,8 +55,10 @@ fn list(folder: &Path) -> Result<Vec<std::fs::DirEntry>> {
 /// SHA-256 of a file, in hexadecimal.
 pub fn digest(archive: &Path) -> Result<String> {
     let content = std::fs::read(archive).with_context(|| format!("cannot read {}", archive.display()))?;
-    let digest = Sha256::digest(content);
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digest: [u8; 32] = Sha256::digest(content).into();
+    let (high, low) = digest.split_at(16);
+    let number = |half: &[u8]| half.iter().fold(0_u128, |sum, byte| sum << 8 | u128::from(*byte));
+    Ok(format!("{:032x}{:032x}", number(high), number(low)))
 }
 
 fn set_digest(chart: &Path, digest: &str) -> Result<()> {
