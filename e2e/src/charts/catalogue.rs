@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
-use sha2::{Digest as _, Sha256};
+use gpu_manager::desired::file_digest;
 
 use super::file_name;
 use crate::tools::repository_root;
@@ -52,13 +52,9 @@ fn list(folder: &Path) -> Result<Vec<std::fs::DirEntry>> {
     Ok(entries.collect::<Result<_, _>>()?)
 }
 
-/// SHA-256 of a file, in hexadecimal.
-pub fn digest(archive: &Path) -> Result<String> {
+fn digest(archive: &Path) -> Result<String> {
     let content = std::fs::read(archive).with_context(|| format!("cannot read {}", archive.display()))?;
-    let digest: [u8; 32] = Sha256::digest(content).into();
-    let (high, low) = digest.split_at(16);
-    let number = |half: &[u8]| half.iter().fold(0_u128, |sum, byte| sum << 8 | u128::from(*byte));
-    Ok(format!("{:032x}{:032x}", number(high), number(low)))
+    Ok(file_digest(&content))
 }
 
 fn set_digest(chart: &Path, digest: &str) -> Result<()> {

@@ -101,3 +101,44 @@ impl Left {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_a_workload_or_a_gpu_must_not_be_left() {
+        let node = NodeRow {
+            name: "gpu-0".to_owned(),
+            pool: None,
+            os: String::new(),
+            kernel: String::new(),
+            gpus: 0,
+            labels: std::collections::BTreeSet::new(),
+        };
+        let clean = Left {
+            releases: vec![],
+            workloads: vec![],
+            crds: vec!["clusterpolicies.nvidia.com".to_owned()],
+            namespace: true,
+            nodes: vec![node.clone()],
+        };
+        assert!(clean.check().is_ok());
+        let text = || vec!["pod/x".to_owned()];
+        let unclean = [
+            Left {
+                releases: text(),
+                ..clean.clone()
+            },
+            Left {
+                workloads: text(),
+                ..clean.clone()
+            },
+            Left {
+                nodes: vec![NodeRow { gpus: 1, ..node }],
+                ..clean
+            },
+        ];
+        assert!(unclean.iter().all(|left| left.check().is_err()));
+    }
+}

@@ -136,3 +136,39 @@ async fn pods(steps: &Steps, screen: &mut Screen<'_>, nodes: &[NodeRow]) -> Resu
     screen.progress("the namespace and its Pods are deleted");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn other_nodes_than_announced_end_the_demo() {
+        let node = |pool: &str, os: &str, gpus| NodeRow {
+            name: String::new(),
+            pool: Some(pool.to_owned()),
+            os: os.to_owned(),
+            kernel: String::new(),
+            gpus,
+            labels: BTreeSet::new(),
+        };
+        let linux = "Garden Linux 1877.3";
+        let good = [
+            node("gpu", linux, 1),
+            node("gpu", linux, 1),
+            node("worker", linux, 0),
+        ];
+        assert!(check_nodes(&good).is_ok());
+        for (index, wrong) in [
+            (0, node("gpu", linux, 0)),
+            (1, node("worker", linux, 1)),
+            (2, node("worker", "Ubuntu 24.04", 0)),
+            (2, node("worker", linux, 1)),
+        ] {
+            let mut nodes = good.clone();
+            nodes[index] = wrong;
+            assert!(check_nodes(&nodes).is_err(), "{nodes:?}");
+        }
+    }
+}
