@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::act::{ActError, Actor, Subject, release};
 use crate::api::{ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleStatus};
 use crate::catalogue::{Catalogue, MinorVersion};
-use crate::desired::{self, Desired, Refusal, digest};
+use crate::desired::{self, Desired, Refusal, values_digest};
 use crate::facts::{Comparison, Observed, SurroundingNamespace};
 use crate::helm::{HelmError, RELEASE_FLAGS};
 use crate::kube_api::ApiError;
@@ -284,7 +284,7 @@ impl<'a> Pass<'a> {
             revision: found.revision,
             chart_version,
             app_version: found.app_version,
-            values_digest: digest([values.to_string().as_bytes()]),
+            values_digest: values_digest(&values),
         }))
     }
 

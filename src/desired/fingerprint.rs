@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fmt::Write as _;
 
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// SHA-256 over `parts`, each preceded by its length so that no two lists of parts are taken for each other.
@@ -14,6 +15,26 @@ pub fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hash.update(part);
     }
     hex(&hash.finalize())
+}
+
+/// Digest of values, the same for values as given to Helm and as read back from it.
+///
+/// Helm keeps every number as a 64-bit float: 1.0 comes back as 1, and an integer beyond 2^53 rounded. All else, `null`
+/// and empty maps included, comes back as it was given.
+pub fn values_digest(values: &Value) -> String {
+    digest([as_kept_by_helm(values).to_string().as_bytes()])
+}
+
+fn as_kept_by_helm(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), Value::from),
+        Value::Array(items) => items.iter().map(as_kept_by_helm).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(key, child)| (key.clone(), as_kept_by_helm(child)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::String(_) => value.clone(),
+    }
 }
 
 /// SHA-256 of the content of a file, in hexadecimal, as `sha256sum` prints it.

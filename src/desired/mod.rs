@@ -17,7 +17,7 @@ use crate::api::{GpuModuleSpec, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 
 pub use driver::ResolvedDriver;
-pub use fingerprint::{Fingerprint, digest, file_digest};
+pub use fingerprint::{Fingerprint, digest, file_digest, values_digest};
 pub use refusal::Refusal;
 
 #[cfg(test)]
@@ -66,11 +66,11 @@ pub fn resolve(spec: &GpuModuleSpec, catalogue: &Catalogue, flags: &[&str]) -> R
     }
 
     let values = Value::Object(values);
-    let text = values.to_string();
-    if text.len() > MAX_VALUES_BYTES {
-        return Err(Refusal::ValuesTooLarge { bytes: text.len() });
+    let bytes = values.to_string().len();
+    if bytes > MAX_VALUES_BYTES {
+        return Err(Refusal::ValuesTooLarge { bytes });
     }
-    let values_digest = digest([text.as_bytes()]);
+    let values_digest = values_digest(&values);
     let fingerprint = Fingerprint::of(&chart.sha256, &values_digest, flags);
     Ok(Desired {
         chart: chart.clone(),

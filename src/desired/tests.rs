@@ -266,3 +266,42 @@ fn digests_do_not_depend_on_the_order_of_keys() {
     assert_eq!(one.to_string(), r#"{"a":2,"b":1}"#);
     assert_ne!(digest([&b"ab"[..], b"c"]), digest([&b"a"[..], b"bc"]));
 }
+
+#[test]
+fn values_read_back_from_helm_have_the_digest_of_those_given() {
+    // Left as given, right as `helm get values --output=json` of Helm 4.3.1 prints it.
+    let pairs = [
+        ("1.0", "1"),
+        ("1e5", "100000"),
+        ("1e21", "1e+21"),
+        ("-0.0", "-0"),
+        ("9007199254740993", "9007199254740992"),
+        ("9223372036854775807", "9223372036854776000"),
+        ("-9223372036854775808", "-9223372036854776000"),
+        ("18446744073709551615", "18446744073709552000"),
+        ("5e-324", "5e-324"),
+    ];
+    for (given, found) in pairs {
+        let values = |number: &str| -> Value {
+            serde_json::from_str(&format!(r#"{{"a":[{number},null,{{}}],"b":{{"c":{number}}}}}"#)).unwrap()
+        };
+        assert_eq!(
+            values_digest(&values(given)),
+            values_digest(&values(found)),
+            "{given}"
+        );
+    }
+    let digests = [json!({"a": 1}), json!({"a": "1"}), json!({"a": null}), json!({})].map(|v| values_digest(&v));
+    for (at, one) in digests.iter().enumerate() {
+        assert!(!digests[..at].contains(one), "{digests:?}");
+    }
+}
+
+#[test]
+fn a_number_is_read_exactly() {
+    // Guards serde_json's feature float_roundtrip: read fast, each of these ends in another digit.
+    for text in ["986.9937712240247", "933.6086627037175", "941.4792951677277"] {
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(value.to_string(), text);
+    }
+}

@@ -16,8 +16,8 @@ use super::faults::Faults;
 use super::operands::OPERANDS;
 use super::policy::{Setup, at, text};
 use super::status::{self, Verdict};
-use super::view::{View, has_gpu_label, label};
-use super::{daemon_set, driver, labelling, names, objects, upgrade};
+use super::view::{View, has_gpu_label};
+use super::{daemon_set, driver, labelling, names, objects, stale, upgrade};
 
 /// The controller's sentence for a DaemonSet that the API server refuses, after the name.
 const FORBIDDEN: &str =
@@ -41,7 +41,7 @@ pub fn pass(view: &View, faults: &Faults, nodes: &mut [Node], tick: bool, now: T
     };
     let verdict = pass.serve_policy(nodes);
     if setup.uses_nvidia_drivers() {
-        pass.delete_policy_drivers();
+        pass.changes.extend(stale::replaced_layout(view));
     }
     for nvidia_driver in &view.nvidia_drivers {
         let verdict = pass.serve_nvidia_driver(nvidia_driver, nodes);
@@ -88,7 +88,7 @@ impl Pass<'_> {
         }
         for operand in &OPERANDS {
             if !objects::is_enabled(&setup, operand) {
-                self.delete_if_found(operand.name);
+                self.changes.extend(stale::switched_off(self.view, operand.name));
             } else if !gpu_nodes.is_empty()
                 && !self.serve_daemon_sets(&[daemon_set::of_operand(&setup, operand)])
             {
@@ -185,7 +185,8 @@ impl Pass<'_> {
             );
             return Verdict::failed("ReconcileFailed", message);
         }
-        self.delete_stale_of(nvidia_driver, &daemon_sets);
+        self.changes
+            .extend(stale::lost_pools(self.view, nvidia_driver, &daemon_sets));
         self.apply(objects::of_nvidia_driver(nvidia_driver, nodes));
         self.apply_daemon_sets(&daemon_sets);
         let ready = daemon_sets.iter().all(|wanted| {
@@ -204,7 +205,7 @@ impl Pass<'_> {
 
     /// Applies DaemonSets of ClusterPolicy, and says whether they are ready.
     fn serve_daemon_sets(&mut self, wanted: &[Value]) -> bool {
-        self.delete_stale_precompiled(wanted);
+        self.changes.extend(stale::unused_kernels(self.view, wanted));
         self.apply_daemon_sets(wanted);
         wanted.iter().all(|daemon_set| {
             objects::is_up_to_date(self.view, daemon_set)
@@ -232,84 +233,6 @@ impl Pass<'_> {
                 .into_iter()
                 .map(|(kind, object)| Change::Apply { kind, object }),
         );
-    }
-
-    fn delete_if_found(&mut self, name: &str) {
-        if self
-            .view
-            .daemon_set(name)
-            .is_some_and(|found| found.metadata.deletion_timestamp.is_none())
-        {
-            self.changes.push(Change::Delete {
-                kind: Kind::DaemonSet,
-                name: name.to_owned(),
-                orphan: false,
-            });
-        }
-    }
-
-    /// Precompiled driver DaemonSets that no node wants any more go, but only while other driver
-    /// DaemonSets are wanted: with the driver switched off they stay.
-    fn delete_stale_precompiled(&mut self, wanted: &[Value]) {
-        if !wanted
-            .iter()
-            .any(|daemon_set| daemon_set["metadata"]["labels"]["nvidia.com/precompiled"] == "true")
-        {
-            return;
-        }
-        let stale: Vec<String> = self
-            .view
-            .daemon_sets
-            .iter()
-            .filter(|found| label(*found, "nvidia.com/precompiled") == Some("true"))
-            .filter(|found| {
-                !wanted
-                    .iter()
-                    .any(|wanted| text(wanted, "/metadata/name") == found.name_any())
-            })
-            .filter(|found| {
-                found.status.as_ref().is_some_and(|status| {
-                    status.desired_number_scheduled == 0 && status.number_misscheduled == 0
-                })
-            })
-            .map(ResourceExt::name_any)
-            .collect();
-        for name in &stale {
-            self.delete_if_found(name);
-        }
-    }
-
-    /// With NVIDIADrivers, ClusterPolicy's own driver DaemonSets go and leave their Pods running.
-    fn delete_policy_drivers(&mut self) {
-        let leftover = self.view.daemon_sets.iter().filter(|found| {
-            found.name_any().starts_with(names::POLICY_DRIVER)
-                && found.metadata.deletion_timestamp.is_none()
-                && found
-                    .owner_references()
-                    .iter()
-                    .any(|owner| owner.kind == Kind::ClusterPolicy.name())
-        });
-        let changes = leftover.map(|found| Change::Delete {
-            kind: Kind::DaemonSet,
-            name: found.name_any(),
-            orphan: true,
-        });
-        self.changes.extend(changes);
-    }
-
-    fn delete_stale_of(&mut self, nvidia_driver: &DynamicObject, wanted: &[Value]) {
-        let uid = nvidia_driver.uid().unwrap_or_default();
-        let stale: Vec<String> = self
-            .view
-            .daemon_sets
-            .iter()
-            .filter(|found| found.owner_references().iter().any(|owner| owner.uid == uid))
-            .map(ResourceExt::name_any)
-            .filter(|name| !wanted.iter().any(|wanted| text(wanted, "/metadata/name") == name))
-            .collect();
-        for name in &stale {
-            self.delete_if_found(name);
-        }
     }
 
     fn report(&mut self, kind: Kind, object: &DynamicObject, verdict: &Verdict, now: Timestamp) {

@@ -21,7 +21,10 @@ mod objects;
 mod operands;
 mod operator;
 mod policy;
+mod stale;
 mod status;
+#[cfg(test)]
+mod tests;
 mod upgrade;
 mod view;
 mod writer;
@@ -53,13 +56,15 @@ pub fn plan(view: &View, faults: &Faults, moment: Moment) -> Vec<Change> {
     } else {
         nfd::label_nodes(view, &mut nodes);
     }
-    let mut changes = controller::pass(view, faults, &mut nodes, moment.tick, moment.now);
+    let of_controller = controller::pass(view, faults, &mut nodes, moment.tick, moment.now);
+    // Labels come first, as with the real controller: a status never speaks of labels that are still to be set.
+    let mut changes: Vec<Change> = view
+        .nodes
+        .iter()
+        .zip(&nodes)
+        .filter_map(|(before, after)| change::node_difference(before, after))
+        .collect();
+    changes.extend(of_controller);
     changes.extend(kubelet::pass(view, faults, moment.now));
-    changes.extend(
-        view.nodes
-            .iter()
-            .zip(&nodes)
-            .filter_map(|(before, after)| change::node_difference(before, after)),
-    );
     changes
 }
