@@ -5,6 +5,8 @@
 //! the same names, CRDs and hooks, in `e2e/charts`, packaged under each wanted version. Tests that use it
 //! prove less, so that is said loudly, and with `CI=true` it is an error.
 
+pub mod catalogue;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +37,7 @@ pub enum Origin {
 pub struct Charts {
     dir: PathBuf,
     origin: Origin,
+    catalogue: Option<PathBuf>,
     // Holds a packaged stand-in.
     _temporary: Option<TempDir>,
 }
@@ -85,9 +88,12 @@ impl Charts {
                 .await
                 .context("cannot package the stand-in chart")?;
         }
+        let catalogue = temporary.path().join("catalogue");
+        catalogue::write(temporary.path(), &catalogue)?;
         Ok(Self {
             dir: temporary.path().to_owned(),
             origin: Origin::StandIn,
+            catalogue: Some(catalogue),
             _temporary: Some(temporary),
         })
     }
@@ -96,6 +102,7 @@ impl Charts {
         Self {
             dir,
             origin: Origin::Nvidia,
+            catalogue: None,
             _temporary: None,
         }
     }
@@ -103,6 +110,12 @@ impl Charts {
     /// The folder with the archives.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The catalogue that the operator needs to accept these archives; `None` with NVIDIA's, which the built-in one
+    /// knows.
+    pub fn catalogue(&self) -> Option<&Path> {
+        self.catalogue.as_deref()
     }
 
     /// Where they came from.

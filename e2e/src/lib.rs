@@ -1,7 +1,10 @@
 //! Local cluster, simulated NVIDIA operator and end-to-end tests of gpu-manager.
 
+pub mod acceptance;
 pub mod charts;
 pub mod cluster;
+pub mod demo;
+pub mod interrupt;
 pub mod manager;
 pub mod pki;
 pub mod rbac;

@@ -13,6 +13,7 @@ use kube::Api;
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::Condition as _;
 
+use crate::charts::Charts;
 use crate::cluster::{Cluster, Process};
 use crate::tools::{Tool, repository_root};
 use crate::wait::eventually;
@@ -50,6 +51,14 @@ impl Options {
             identity: "gpu-manager-0".to_owned(),
             lease_duration: 6,
             log_level: "info,gpu_manager=debug".to_owned(),
+        }
+    }
+
+    /// A manager with a set of charts and, for the stand-in, the catalogue that accepts it.
+    pub fn with_charts(charts: &Charts) -> Self {
+        Self {
+            catalogue: charts.catalogue().map(Path::to_owned),
+            ..Self::new(charts.dir())
         }
     }
 
