@@ -34,7 +34,7 @@ pub fn observed() -> Observed {
 
 /// A history that the module made, revisions numbered from 1.
 pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
-    let revision = |(number, status): (i64, &RevisionStatus)| Revision {
+    let revision = |(number, status): (u32, &RevisionStatus)| Revision {
         number,
         status: *status,
         changed: NOW,
