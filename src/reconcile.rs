@@ -30,7 +30,7 @@ use crate::status::{self, Computed, Failure, Report};
 const MAX_STEPS: u32 = 12;
 
 /// How soon to look again where no watch tells of the change.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 const LOOK_AGAIN_SOON: Duration = Duration::from_secs(5);
 
 /// Everything that a pass takes.

@@ -24,7 +24,7 @@ pub async fn read_release(client: &Client) -> Result<ReleaseFacts, ApiError> {
     let what = format!("list the Secrets of Helm release {RELEASE_NAMESPACE}/{RELEASE_NAME}");
     match deadline(API_DEADLINE, what, secrets.list_metadata(&params)).await {
         Ok(list) => Ok(ReleaseFacts::Read(History::new(
-            list.items.into_iter().filter_map(reduce::revision).collect(),
+            list.items.iter().filter_map(reduce::revision).collect(),
         ))),
         Err(error) if error.is_forbidden() => Ok(ReleaseFacts::Unreadable),
         Err(error) => Err(error),

@@ -23,7 +23,7 @@ use crate::facts::{
 use crate::helm::RevisionStatus;
 
 /// A revision from the labels that Helm puts on its Secret.
-pub fn revision(secret: PartialObjectMeta<Secret>) -> Option<Revision> {
+pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
     let changed = last_written(&secret.metadata);
     let label = |name: &str| secret.labels().get(name);
     Some(Revision {
@@ -90,25 +90,25 @@ fn count_gpus(resources: Option<&BTreeMap<String, Quantity>>) -> u64 {
 }
 
 /// A ClusterPolicy.
-pub fn policy(object: DynamicObject) -> Option<PolicyFacts> {
+pub fn policy(object: &DynamicObject) -> PolicyFacts {
     let (state, error) = judgement(&object.data);
-    Some(PolicyFacts {
+    PolicyFacts {
         name: object.name_any(),
         owner: owner(&object.metadata),
         state,
         error,
-    })
+    }
 }
 
 /// An NVIDIADriver.
-pub fn driver(object: DynamicObject) -> Option<DriverFacts> {
+pub fn driver(object: &DynamicObject) -> DriverFacts {
     let (state, error) = judgement(&object.data);
-    Some(DriverFacts {
+    DriverFacts {
         name: object.name_any(),
         owner: owner(&object.metadata),
         state,
         error,
-    })
+    }
 }
 
 /// State, and reason and message of the error condition, in the form that NVIDIA's kinds share.
@@ -143,7 +143,7 @@ pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
 }
 
 /// A DaemonSet of NVIDIA's operator or of the release; `None` for any other.
-pub fn daemon_set(set: DaemonSet) -> Option<DaemonSetFacts> {
+pub fn daemon_set(set: &DaemonSet) -> Option<DaemonSetFacts> {
     // NVIDIA's operator leaves its usual label off driver DaemonSets that a NVIDIADriver asked for.
     let managed = set
         .labels()
@@ -162,8 +162,8 @@ pub fn daemon_set(set: DaemonSet) -> Option<DaemonSetFacts> {
 }
 
 /// A CRD.
-pub fn crd(crd: PartialObjectMeta<CustomResourceDefinition>) -> Option<CrdFacts> {
-    Some(CrdFacts {
+pub fn crd(crd: &PartialObjectMeta<CustomResourceDefinition>) -> CrdFacts {
+    CrdFacts {
         spec_digest: crd.annotations().get(ANNOTATION_SPEC_DIGEST).cloned(),
-    })
+    }
 }

@@ -41,7 +41,7 @@ impl Watched {
         config: watcher::Config,
         resource: Resource,
         view: View<F>,
-        reduce: impl Fn(K) -> Option<F>,
+        reduce: impl Fn(&K) -> Option<F>,
     ) where
         K: KubeResource + Clone + DeserializeOwned + Debug + Send + 'static,
         F: Clone + PartialEq,
@@ -78,7 +78,7 @@ impl Watched {
         api: Api<DynamicObject>,
         resource: Resource,
         view: View<F>,
-        reduce: impl Fn(DynamicObject) -> Option<F> + Copy,
+        reduce: impl Fn(&DynamicObject) -> Option<F> + Copy,
     ) where
         F: Clone + PartialEq,
     {
