@@ -108,6 +108,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
                 return;
             };
             let context = Context {
+                clock: Box::new(now),
                 catalogue,
                 views,
                 actor,
