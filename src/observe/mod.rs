@@ -30,7 +30,7 @@ use crate::facts::{
 use view::{Access, View};
 use watch::Watched;
 
-pub use live::{kubernetes_version, read_release, read_surroundings};
+pub use live::{kubernetes_version, read_history, read_release, read_surroundings};
 
 #[cfg(test)]
 mod tests;
