@@ -38,7 +38,7 @@ pub struct RunArgs {
     #[arg(long, global = true, env = "HELM_BIN", value_name = "FILE")]
     pub helm: Option<PathBuf>,
 
-    /// Folder with NVIDIA's chart archives, gpu-operator-v<version>.tgz.
+    /// Folder with NVIDIA's chart archives, for example gpu-operator-v26.7.0.tgz.
     #[arg(
         long,
         global = true,

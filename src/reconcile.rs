@@ -30,11 +30,16 @@ use crate::status::{self, Computed, Report};
 const MAX_STEPS: u32 = 12;
 
 /// How soon to look again where no watch tells of the change.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_mins(1);
 const LOOK_AGAIN_SOON: Duration = Duration::from_secs(5);
+
+/// Says what time it is: [`now`], but for tests.
+pub type Clock = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// Everything that a pass takes.
 pub struct Context {
+    /// The time.
+    pub clock: Clock,
     /// The chart catalogue.
     pub catalogue: Catalogue,
     /// The watches.
@@ -128,7 +133,7 @@ struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     fn begin(module: &'a GpuModule, context: &'a Context) -> Self {
-        let now = now();
+        let now = (context.clock)();
         let uid = module.uid().unwrap_or_default();
         let known = lock(&context.memory).take().filter(|memory| memory.uid == uid);
         let mut memory = known.unwrap_or_else(|| Memory::new(uid, now, fastrand::f64()));
@@ -164,7 +169,7 @@ impl<'a> Pass<'a> {
 
     async fn steps(&mut self) -> Result<Requeue, Error> {
         for _ in 0..MAX_STEPS {
-            let plan = plan::decide(&self.situation(now()));
+            let plan = plan::decide(&self.situation(self.now()));
             tracing::debug!(?plan, "decided");
             match &plan {
                 Plan::Look => self.look().await,
@@ -211,6 +216,10 @@ impl<'a> Pass<'a> {
         }
     }
 
+    fn now(&self) -> Timestamp {
+        (self.context.clock)()
+    }
+
     /// The status before; what this process wrote may be newer than what the watch has brought.
     fn previous(&self) -> Option<&GpuModuleStatus> {
         self.memory.written.as_ref().or(self.module.status.as_ref())
@@ -222,7 +231,7 @@ impl<'a> Pass<'a> {
         let read = async {
             Ok((
                 observe::read_release(client).await?,
-                observe::read_surroundings(client, now()).await?,
+                observe::read_surroundings(client, self.now()).await?,
             ))
         };
         match read.await {
@@ -239,7 +248,8 @@ impl<'a> Pass<'a> {
 
     fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
-        self.memory.attempts.failed(failure, now(), fastrand::f64());
+        let now = self.now();
+        self.memory.attempts.failed(failure, now, fastrand::f64());
     }
 
     /// Reads the newest revision through Helm.
@@ -255,7 +265,8 @@ impl<'a> Pass<'a> {
         match self.read_through_helm().await {
             Ok(comparison) => {
                 self.observed.comparison.clone_from(&comparison);
-                self.memory.compared(comparison, now(), fastrand::f64());
+                let now = self.now();
+                self.memory.compared(comparison, now, fastrand::f64());
             }
             Err(HelmError::Interrupted { .. }) => {}
             Err(error) => {
@@ -346,9 +357,9 @@ impl<'a> Pass<'a> {
         }
         let recheck = self.publish(plan).await?;
         if *plan == Plan::Keep {
-            self.context.metrics.set_last_success(now());
+            self.context.metrics.set_last_success(self.now());
         }
-        let now = now();
+        let now = self.now();
         let by_plan = match plan {
             Plan::Wait {
                 until,
@@ -371,7 +382,7 @@ impl<'a> Pass<'a> {
     /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
     async fn publish(&mut self, plan: &Plan) -> Result<Option<Timestamp>, ApiError> {
         let Computed { status, recheck } = status::compute(&Report {
-            now: now(),
+            now: self.now(),
             generation: self.generation,
             deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
             previous: self.previous(),

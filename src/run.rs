@@ -114,6 +114,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
                 tracing::warn!(%error, "going on beside it");
             }
             let context = Context {
+                clock: Box::new(now),
                 catalogue,
                 views,
                 actor,

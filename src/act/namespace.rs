@@ -14,7 +14,6 @@ use tokio::time::Instant;
 use crate::api::{
     KYMA_MODULE, LABEL_KYMA_MODULE, LABEL_MANAGED_BY, MANAGER, RELEASE_NAMESPACE, RELEASE_ROLE,
 };
-use crate::facts::ReleaseFacts;
 use crate::kube_api::{self, ApiError};
 use crate::observe;
 
@@ -60,13 +59,16 @@ pub async fn bind_role(client: &Client, own_namespace: &str) -> Result<(), ApiEr
     kube_api::apply(&bindings, RELEASE_ROLE, &binding).await
 }
 
-/// Waits until the rights count. Ends without an error at the limit: what is still forbidden then says so itself.
+/// Waits until the rights count. What is still forbidden at the limit is an error: the ClusterRole is not what it should be.
 pub async fn await_rights(client: &Client) -> Result<(), ApiError> {
     let limit = Instant::now() + RIGHTS_LIMIT;
     let mut pause = Duration::from_millis(10);
-    while observe::read_release(client).await? == ReleaseFacts::Unreadable && Instant::now() < limit {
+    loop {
+        match observe::read_history(client).await {
+            Err(error) if error.is_forbidden() && Instant::now() < limit => {}
+            outcome => return outcome.map(|_| ()),
+        }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(1));
     }
-    Ok(())
 }

@@ -4,7 +4,7 @@
 //! reconcile. No I/O and no clock here.
 
 #[cfg(test)]
-pub mod fixtures;
+pub(crate) mod fixtures;
 mod node;
 mod release;
 mod stack;

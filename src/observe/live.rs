@@ -17,18 +17,24 @@ pub fn release_selector() -> String {
     format!("owner=helm,name={RELEASE_NAME}")
 }
 
-/// The release's history from the metadata of its Secrets.
+/// The release's history from the metadata of its Secrets; unreadable where the operator has no rights.
 pub async fn read_release(client: &Client) -> Result<ReleaseFacts, ApiError> {
-    let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
-    let params = ListParams::default().labels(&release_selector());
-    let what = format!("list the Secrets of Helm release {RELEASE_NAMESPACE}/{RELEASE_NAME}");
-    match deadline(API_DEADLINE, what, secrets.list_metadata(&params)).await {
-        Ok(list) => Ok(ReleaseFacts::Read(History::new(
-            list.items.into_iter().filter_map(reduce::revision).collect(),
-        ))),
+    match read_history(client).await {
+        Ok(history) => Ok(ReleaseFacts::Read(history)),
         Err(error) if error.is_forbidden() => Ok(ReleaseFacts::Unreadable),
         Err(error) => Err(error),
     }
+}
+
+/// The release's history from the metadata of its Secrets.
+pub async fn read_history(client: &Client) -> Result<History, ApiError> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
+    let params = ListParams::default().labels(&release_selector());
+    let what = format!("list the Secrets of Helm release {RELEASE_NAMESPACE}/{RELEASE_NAME}");
+    let list = deadline(API_DEADLINE, what, secrets.list_metadata(&params)).await?;
+    Ok(History::new(
+        list.items.iter().filter_map(reduce::revision).collect(),
+    ))
 }
 
 /// The namespace of the release and the owner of the stack's ClusterRole.

@@ -31,7 +31,7 @@ use crate::facts::{
 use view::{Access, View};
 use watch::Watched;
 
-pub use live::{kubernetes_version, read_release, read_surroundings};
+pub use live::{kubernetes_version, read_history, read_release, read_surroundings};
 
 #[cfg(test)]
 mod tests;
@@ -59,11 +59,11 @@ impl Views {
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
-        let (changed, changes) = channel::channel(0);
+        let (sender, changes) = channel::channel(0);
         let retry = Arc::new(Notify::new());
         let watched = Watched {
             contacts: contacts.clone(),
-            changed: Arc::new(changed),
+            changed: Arc::new(sender),
             retry: Arc::clone(&retry),
         };
         let spawn = |task: futures::future::BoxFuture<'static, ()>| {
@@ -81,7 +81,7 @@ impl Views {
             anything(),
             resource,
             crds.clone(),
-            reduce::crd,
+            |crd: &_| Some(reduce::crd(crd)),
         )));
 
         let releases = View::default();
@@ -98,7 +98,7 @@ impl Views {
 
         let nodes = View::default();
         let api = Api::<Node>::all(client.clone());
-        let gpu_node = move |node: Node| reduce::node(&node, &gpu_instance_types);
+        let gpu_node = move |node: &Node| reduce::node(node, &gpu_instance_types);
         spawn(Box::pin(watched.clone().run(
             api,
             anything(),
@@ -138,7 +138,7 @@ impl Views {
             Api::all_with(client.clone(), &kind),
             resource,
             policies.clone(),
-            reduce::policy,
+            |policy: &_| Some(reduce::policy(policy)),
         );
         spawn(Box::pin(task));
 
@@ -151,7 +151,7 @@ impl Views {
             Api::all_with(client.clone(), &kind),
             resource,
             drivers.clone(),
-            reduce::driver,
+            |driver: &_| Some(reduce::driver(driver)),
         );
         spawn(Box::pin(task));
 

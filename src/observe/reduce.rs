@@ -23,7 +23,7 @@ use crate::facts::{
 use crate::helm::RevisionStatus;
 
 /// A revision from the labels that Helm puts on its Secret.
-pub fn revision(secret: PartialObjectMeta<Secret>) -> Option<Revision> {
+pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
     let changed = last_written(&secret.metadata);
     let label = |name: &str| secret.labels().get(name);
     Some(Revision {
@@ -91,25 +91,25 @@ fn count_gpus(resources: Option<&BTreeMap<String, Quantity>>) -> u64 {
 }
 
 /// A ClusterPolicy.
-pub fn policy(object: DynamicObject) -> Option<PolicyFacts> {
+pub fn policy(object: &DynamicObject) -> PolicyFacts {
     let (state, error) = judgement(&object.data);
-    Some(PolicyFacts {
+    PolicyFacts {
         name: object.name_any(),
         owner: owner(&object.metadata),
         state,
         error,
-    })
+    }
 }
 
 /// An NVIDIADriver.
-pub fn driver(object: DynamicObject) -> Option<DriverFacts> {
+pub fn driver(object: &DynamicObject) -> DriverFacts {
     let (state, error) = judgement(&object.data);
-    Some(DriverFacts {
+    DriverFacts {
         name: object.name_any(),
         owner: owner(&object.metadata),
         state,
         error,
-    })
+    }
 }
 
 /// State, and reason and message of the error condition, in the form that NVIDIA's kinds share.
@@ -144,7 +144,7 @@ pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
 }
 
 /// A DaemonSet of NVIDIA's operator or of the release; `None` for any other.
-pub fn daemon_set(set: DaemonSet) -> Option<DaemonSetFacts> {
+pub fn daemon_set(set: &DaemonSet) -> Option<DaemonSetFacts> {
     // NVIDIA's operator leaves its usual label off driver DaemonSets that a NVIDIADriver asked for.
     let managed = set
         .labels()
@@ -163,7 +163,7 @@ pub fn daemon_set(set: DaemonSet) -> Option<DaemonSetFacts> {
 }
 
 /// A Deployment of the release; whether it runs what its newest spec says.
-pub fn deployment(deployment: Deployment) -> Option<DeploymentFacts> {
+pub fn deployment(deployment: &Deployment) -> Option<DeploymentFacts> {
     let status = deployment.status.as_ref();
     let replicas = deployment
         .spec
@@ -181,8 +181,8 @@ pub fn deployment(deployment: Deployment) -> Option<DeploymentFacts> {
 }
 
 /// A CRD.
-pub fn crd(crd: PartialObjectMeta<CustomResourceDefinition>) -> Option<CrdFacts> {
-    Some(CrdFacts {
+pub fn crd(crd: &PartialObjectMeta<CustomResourceDefinition>) -> CrdFacts {
+    CrdFacts {
         spec_digest: crd.annotations().get(ANNOTATION_SPEC_DIGEST).cloned(),
-    })
+    }
 }

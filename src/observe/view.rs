@@ -71,7 +71,7 @@ impl<F: Clone + PartialEq> View<F> {
     }
 
     /// Takes in one event; true where the facts, or the access to them, are others now.
-    pub fn take_in<K: ResourceExt>(&self, event: Event<K>, reduce: impl Fn(K) -> Option<F>) -> bool {
+    pub fn take_in<K: ResourceExt>(&self, event: Event<K>, reduce: impl Fn(&K) -> Option<F>) -> bool {
         self.write(|collected| match event {
             Event::Init => {
                 collected.listing.clear();
@@ -79,7 +79,7 @@ impl<F: Clone + PartialEq> View<F> {
             }
             Event::InitApply(object) => {
                 let name = object.name_any();
-                if let Some(facts) = reduce(object) {
+                if let Some(facts) = reduce(&object) {
                     collected.listing.insert(name, facts);
                 }
                 false
@@ -93,7 +93,7 @@ impl<F: Clone + PartialEq> View<F> {
             }
             Event::Apply(object) => {
                 let name = object.name_any();
-                match reduce(object) {
+                match reduce(&object) {
                     Some(facts) if collected.facts.get(&name) == Some(&facts) => false,
                     Some(facts) => {
                         collected.facts.insert(name, facts);

@@ -14,6 +14,7 @@ use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Resource as KubeResource};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch as channel};
+use tokio::time::Instant;
 
 use super::view::{Access, View};
 use crate::contact::{Contacts, Resource};
@@ -21,6 +22,9 @@ use crate::facts::CrdFacts;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// After so long without an error a watch counts as healthy, and its next pause is short again. The events do not tell: kube
+/// sends one at each try to list.
+const HEALTHY_AFTER: Duration = Duration::from_mins(1);
 
 /// What all watches share.
 #[derive(Clone, Debug)]
@@ -41,25 +45,30 @@ impl Watched {
         config: watcher::Config,
         resource: Resource,
         view: View<F>,
-        reduce: impl Fn(K) -> Option<F>,
+        reduce: impl Fn(&K) -> Option<F>,
     ) where
         K: KubeResource + Clone + DeserializeOwned + Debug + Send + 'static,
         F: Clone + PartialEq,
     {
-        self.contacts
-            .register(resource.clone(), tokio::time::Instant::now());
-        let mut events = std::pin::pin!(watcher(api, config));
+        self.contacts.register(resource.clone(), Instant::now());
+        let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
         let mut pauses = pauses();
+        let mut failed_at: Option<Instant> = None;
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    pauses = self::pauses();
                     if view.take_in(event, &reduce) {
                         self.tell();
                     }
                 }
                 Err(error) => {
-                    self.note(&error, &resource, &view);
+                    if self.note(&error, &resource, &view) {
+                        events.set(watcher(api.clone(), config.clone()));
+                    }
+                    if failed_at.is_some_and(|before| before.elapsed() > HEALTHY_AFTER) {
+                        pauses = self::pauses();
+                    }
+                    failed_at = Some(Instant::now());
                     let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
@@ -78,7 +87,7 @@ impl Watched {
         api: Api<DynamicObject>,
         resource: Resource,
         view: View<F>,
-        reduce: impl Fn(DynamicObject) -> Option<F> + Copy,
+        reduce: impl Fn(&DynamicObject) -> Option<F> + Copy,
     ) where
         F: Clone + PartialEq,
     {
@@ -112,10 +121,19 @@ impl Watched {
         self.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn note<F: Clone + PartialEq>(&self, error: &watcher::Error, resource: &Resource, view: &View<F>) {
+    /// Takes in an error; true where only a new list can follow. kube's watcher would go on where it was, and what the view
+    /// has forgotten, or the API server, would never come back.
+    fn note<F: Clone + PartialEq>(
+        &self,
+        error: &watcher::Error,
+        resource: &Resource,
+        view: &View<F>,
+    ) -> bool {
         match refusal(error) {
-            // The list is only old; the watcher lists anew by itself.
-            Some(410) => tracing::debug!(%resource, "the watch is too old and begins anew"),
+            Some(410) => {
+                tracing::debug!(%resource, "the watch is too old and begins anew");
+                true
+            }
             Some(code @ (403 | 404)) => {
                 let access = if code == 403 {
                     Access::Forbidden
@@ -126,8 +144,12 @@ impl Watched {
                     tracing::info!(%resource, code, "the API server does not show these objects yet");
                     self.tell();
                 }
+                true
             }
-            _ => tracing::warn!(%resource, %error, "the watch failed and is tried again"),
+            _ => {
+                tracing::warn!(%resource, %error, "the watch failed and is tried again");
+                false
+            }
         }
     }
 }

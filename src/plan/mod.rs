@@ -35,6 +35,10 @@ pub const UNINSTALL_TRIES_WITH_HOOKS: u32 = 2;
 
 /// Everything that a decision depends on.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts; the truth table is made of them"
+)]
 pub struct Situation<'a> {
     /// The time of this pass.
     pub now: Timestamp,

@@ -14,6 +14,7 @@ use crate::facts::{
 use crate::helm::RevisionStatus;
 
 /// One situation that tests change before they ask.
+#[expect(clippy::struct_excessive_bools, reason = "as in the situation itself")]
 struct Case {
     deleting: bool,
     finalizer: bool,
