@@ -24,7 +24,7 @@ use crate::metrics::{Metrics, ReleaseLabels};
 use crate::observe::{self, Views};
 use crate::plan::{self, Action, Failure, Plan, Situation, Wait};
 use crate::publish::Publisher;
-use crate::status::{self, Computed, Report};
+use crate::status::{self, Computed, Ended, Report};
 
 /// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
 const MAX_STEPS: u32 = 12;
@@ -129,6 +129,8 @@ struct Pass<'a> {
     memory: Memory,
     comparison_due: bool,
     forced_by: Option<String>,
+    /// What has been done to the release and is not in the status yet.
+    ended: Option<Ended>,
 }
 
 impl<'a> Pass<'a> {
@@ -156,6 +158,7 @@ impl<'a> Pass<'a> {
             observed,
             comparison_due: now >= memory.compare_at,
             forced_by: forced_by.cloned(),
+            ended: None,
             memory,
         }
     }
@@ -339,12 +342,22 @@ impl<'a> Pass<'a> {
         let result = self.context.actor.act(action, &subject).await;
         self.context.views.retry_now();
         match result {
-            Ok(()) => Ok(Acted::Done),
+            Ok(()) => {
+                self.ended = Some(Ended {
+                    action: action.clone(),
+                    failure: None,
+                });
+                Ok(Acted::Done)
+            }
             Err(error) if error.is_interruption() => Ok(Acted::Interrupted),
             // Somebody else changed the object meanwhile: the next pass sees how.
             Err(ActError::Api(error)) if error.is_conflict() => Err(error.into()),
             Err(ActError::Api(error)) if *action == Action::RemoveFinalizer => Err(error.into()),
             Err(error) => {
+                self.ended = Some(Ended {
+                    action: action.clone(),
+                    failure: Some(error.to_string()),
+                });
                 self.fail(error.failure(action));
                 Ok(Acted::Failed)
             }
@@ -390,6 +403,8 @@ impl<'a> Pass<'a> {
             observed: &self.observed,
             plan,
             failure: self.memory.attempts.last(),
+            ended: self.ended.as_ref(),
+            next_attempt: self.memory.attempts.blocked_until(self.now()),
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.measure(&status);
@@ -400,6 +415,7 @@ impl<'a> Pass<'a> {
                 .await?;
         }
         self.memory.written = Some(status);
+        self.ended = None;
         Ok(recheck)
     }
 

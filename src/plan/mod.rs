@@ -129,6 +129,18 @@ pub enum Cause {
     ForeignChange,
 }
 
+impl Cause {
+    /// In words, for `helm history` and the status.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Changed => "values or chart changed",
+            Self::Retry => "the last try failed",
+            Self::ForeignChange => "the release was not as wanted",
+        }
+    }
+}
+
 /// What is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wait {

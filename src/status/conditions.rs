@@ -73,6 +73,6 @@ pub fn merge(report: &Report<'_>, verdicts: &[(ConditionType, Verdict)]) -> Vec<
 }
 
 /// Kubernetes keeps transition times in whole seconds; a fraction would never compare equal after a read.
-fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
+pub fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
