@@ -6,6 +6,7 @@
 mod conditions;
 mod installed;
 mod operands;
+mod unreadable;
 
 use jiff::Timestamp;
 
@@ -19,6 +20,7 @@ use conditions::Verdict;
 use operands::Operands;
 
 pub use operands::STARTING_LIMIT;
+pub use unreadable::unreadable;
 
 #[cfg(test)]
 mod tests;
@@ -78,7 +80,9 @@ pub fn compute(report: &Report<'_>) -> Computed {
     );
 
     let conditions = conditions::merge(
-        report,
+        report.previous,
+        report.generation,
+        report.now,
         &[
             (ConditionType::Configured, configured),
             (ConditionType::Installed, installed.verdict),
