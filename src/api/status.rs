@@ -200,6 +200,14 @@ pub enum ConditionType {
 }
 
 impl ConditionType {
+    /// Every type.
+    pub const ALL: [Self; 4] = [
+        Self::Configured,
+        Self::Installed,
+        Self::OperandsReady,
+        Self::Ready,
+    ];
+
     /// The word in the condition's `type`.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -7,6 +7,7 @@ mod attempts;
 mod deletion;
 mod foreign;
 mod hold;
+mod pause;
 mod release;
 
 use jiff::{SignedDuration, Timestamp};
@@ -22,6 +23,7 @@ use crate::helm::RevisionStatus;
 pub use attempts::{Attempts, Failure};
 pub use foreign::Foreign;
 pub use hold::Hold;
+pub use pause::{SOON, pause};
 
 #[cfg(test)]
 mod tests;

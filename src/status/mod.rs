@@ -7,6 +7,7 @@ mod conditions;
 mod history;
 mod installed;
 mod operands;
+mod unreadable;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -22,6 +23,7 @@ use operands::Operands;
 
 pub use history::Ended;
 pub use operands::STARTING_LIMIT;
+pub use unreadable::unreadable;
 
 #[cfg(test)]
 mod tests;
@@ -76,7 +78,9 @@ pub fn compute(report: &Report<'_>) -> Computed {
     );
 
     let conditions = conditions::merge(
-        report,
+        report.previous,
+        report.generation,
+        report.now,
         &[
             (ConditionType::Configured, configured),
             (ConditionType::Installed, installed.verdict),
