@@ -35,6 +35,7 @@ pub enum Origin {
 pub struct Charts {
     dir: PathBuf,
     origin: Origin,
+    versions: Vec<String>,
     // Holds a packaged stand-in.
     _temporary: Option<TempDir>,
 }
@@ -48,10 +49,10 @@ impl Charts {
             .filter(|dir| !dir.is_empty())
             .map(PathBuf::from);
         if let Some(dir) = local(named, &repository_root().join("../shared/charts"), versions)? {
-            return Ok(Self::nvidia(dir));
+            return Ok(Self::nvidia(dir, versions));
         }
         match pull(tools, versions).await {
-            Ok(dir) => Ok(Self::nvidia(dir)),
+            Ok(dir) => Ok(Self::nvidia(dir, versions)),
             Err(error) if in_ci() => bail!(
                 "NVIDIA's chart is needed with CI=true: put the archives into ../shared/charts or name their \
                  folder in GPU_OPERATOR_CHARTS ({error:#})"
@@ -88,14 +89,16 @@ impl Charts {
         Ok(Self {
             dir: temporary.path().to_owned(),
             origin: Origin::StandIn,
+            versions: owned(versions),
             _temporary: Some(temporary),
         })
     }
 
-    fn nvidia(dir: PathBuf) -> Self {
+    fn nvidia(dir: PathBuf, versions: &[&str]) -> Self {
         Self {
             dir,
             origin: Origin::Nvidia,
+            versions: owned(versions),
             _temporary: None,
         }
     }
@@ -110,10 +113,22 @@ impl Charts {
         self.origin
     }
 
+    /// The versions that were asked for, for example `26.7.0`.
+    pub fn versions(&self) -> impl Iterator<Item = &str> {
+        self.versions.iter().map(String::as_str)
+    }
+
     /// The archive of one version.
     pub fn archive(&self, version: &str) -> PathBuf {
         self.dir.join(file_name(version))
     }
+}
+
+fn owned(versions: &[&str]) -> Vec<String> {
+    versions
+        .iter()
+        .map(|version| version.trim_start_matches('v').to_owned())
+        .collect()
 }
 
 fn with_v(version: &str) -> String {

@@ -1,5 +1,6 @@
 //! Local cluster, simulated NVIDIA operator and end-to-end tests of gpu-manager.
 
+pub mod catalogue;
 pub mod charts;
 pub mod cluster;
 pub mod manager;
