@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use kube::core::DeserializeGuard;
-use kube::runtime::controller::{Config, Controller};
+use kube::runtime::controller::{Config, Controller, Error};
 use kube::runtime::{reflector, watcher};
 use kube::{Api, Client};
 use tokio::sync::watch as channel;
@@ -29,9 +29,13 @@ pub async fn run(client: Client, context: Arc<Context>, stop: CancellationToken)
     passes
         .for_each(|pass| {
             forget_if_gone(&store, &context);
-            if let Err(error) = pass {
-                // Deletions and watch errors end here; failures of passes were told by the error policy.
-                tracing::debug!(%error, "not reconciled");
+            match pass {
+                Ok(_) => {}
+                Err(error @ Error::QueueError(_)) => {
+                    tracing::warn!(%error, "the watch of GpuModules failed and is tried again; is the CRD installed?");
+                }
+                // Gone before its turn, or told by the error policy already.
+                Err(error) => tracing::debug!(%error, "not reconciled"),
             }
             futures::future::ready(())
         })

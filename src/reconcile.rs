@@ -173,7 +173,10 @@ impl<'a> Pass<'a> {
                     self.look().await;
                 }
                 Plan::Act(action) => {
-                    self.publish(&plan).await?;
+                    // A finalizer is set in a moment, and on the very object that the pass began with.
+                    if !matches!(action, Action::AddFinalizer | Action::RemoveFinalizer) {
+                        self.publish(&plan).await?;
+                    }
                     match (self.act(action).await?, action) {
                         (Acted::Done, Action::AddFinalizer | Action::RemoveFinalizer) => {
                             // The GpuModule is another one now; its change begins the next pass.
@@ -326,7 +329,7 @@ impl<'a> Pass<'a> {
                 why: Wait::Backoff | Wait::ForeignOperation(_),
             } => Some(*until),
             Plan::AwaitRemoval(_) | Plan::Wait { .. } => Some(now + LOOK_AGAIN_SOON),
-            Plan::Hold(plan::Hold::Foreign(_)) => Some(now + LOOK_AGAIN),
+            Plan::Hold(_) => Some(now + LOOK_AGAIN),
             _ => None,
         };
         let next = [by_plan, recheck, Some(self.memory.compare_at)]

@@ -32,6 +32,9 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(100);
 /// How often a cluster that does not answer at the start is asked again.
 const START_RETRY: Duration = Duration::from_secs(5);
 
+/// How long a helm process of an earlier operator may go on before the first pass: longer than any hook.
+const LEFT_OVER_LIMIT: Duration = Duration::from_mins(3);
+
 /// Why the process ends.
 enum End {
     Signal,
@@ -107,6 +110,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
             let Some(kubernetes) = stop.run_until_cancelled(settled(&client, &views)).await else {
                 return;
             };
+            if let Err(error) = actor.helm.await_left_over(LEFT_OVER_LIMIT).await {
+                tracing::warn!(%error, "going on beside it");
+            }
             let context = Context {
                 catalogue,
                 views,

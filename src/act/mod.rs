@@ -221,7 +221,7 @@ fn describe(cause: Cause, module: &GpuModule, desired: &Desired) -> String {
         Cause::Install => "install",
         Cause::Changed => "values or chart changed",
         Cause::Retry => "the last try failed",
-        Cause::ForeignChange => "undo a change by hand",
+        Cause::ForeignChange => "the release was not as wanted",
     };
     format!("GpuModule generation {generation}, chart {chart}: {why}")
 }

@@ -16,6 +16,7 @@ pub const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 /// An empty cluster in which the module may act.
 pub fn observed() -> Observed {
     Observed {
+        forbidden: Vec::new(),
         release: ReleaseFacts::Read(History::default()),
         comparison: None,
         surroundings: Some(Surroundings {
@@ -34,7 +35,7 @@ pub fn observed() -> Observed {
 
 /// A history that the module made, revisions numbered from 1.
 pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
-    let revision = |(number, status): (i64, &RevisionStatus)| Revision {
+    let revision = |(number, status): (u32, &RevisionStatus)| Revision {
         number,
         status: *status,
         changed: NOW,

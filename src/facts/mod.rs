@@ -46,6 +46,8 @@ pub struct Comparison {
 /// Everything observed in one pass.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// Kinds of the cluster that the operator may not read: nothing that is said of them can be true.
+    pub forbidden: Vec<&'static str>,
     /// The release.
     pub release: ReleaseFacts,
     /// The last comparison through Helm, whatever revision it was of.

@@ -106,6 +106,14 @@ pub enum HelmError {
         /// Helm's own words.
         message: String,
     },
+    /// The API server does not answer helm, or not with its credentials.
+    #[error("helm {verb} failed: {message}")]
+    Unreachable {
+        /// The command.
+        verb: &'static str,
+        /// Helm's own words.
+        message: String,
+    },
     /// Helm refuses because the newest revision is pending, or another helm was faster.
     #[error("helm {verb} was refused: {message}")]
     OperationInProgress {

@@ -109,6 +109,11 @@ impl Helm {
         &self.version
     }
 
+    /// Waits for a helm process that an earlier operator left behind, so that what it does is not taken for dead.
+    pub async fn await_left_over(&self, limit: Duration) -> Result<(), HelmError> {
+        self.turn("start", limit).await.map(drop)
+    }
+
     /// Installs the release, or upgrades it to exactly this chart and these values. CRDs in the chart are left alone.
     /// Releases of Helm 3 are taken over.
     pub async fn upgrade_install(

@@ -168,6 +168,11 @@ pub(super) fn is_not_found(message: &str) -> bool {
     message.ends_with("release: not found")
 }
 
+/// Whether the error says that the API server gives no answer; each command asks it for its version first.
+pub(super) fn is_unreachable(message: &str) -> bool {
+    message.contains("kubernetes cluster unreachable: ")
+}
+
 /// Whether the error says that another helm is at work, or was: its pending revision blocks all later ones. The second
 /// text is what the slower of two gets that passed the first check together.
 pub(super) fn is_in_progress(message: &str) -> bool {

@@ -181,7 +181,8 @@ impl Helm {
         let ended = process::run(job, &self.interrupt)
             .await
             .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => HelmError::Missing {
+                // A missing working directory looks the same.
+                io::ErrorKind::NotFound if !self.binary.exists() => HelmError::Missing {
                     verb,
                     binary: self.binary.clone(),
                 },
@@ -218,6 +219,8 @@ fn failure(verb: &'static str, code: i32, message: String) -> HelmError {
         HelmError::NotFound { verb, message }
     } else if output::is_in_progress(&message) {
         HelmError::OperationInProgress { verb, message }
+    } else if output::is_unreachable(&message) {
+        HelmError::Unreachable { verb, message }
     } else {
         HelmError::Failed { verb, code, message }
     }

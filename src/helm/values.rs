@@ -2,7 +2,7 @@
 //!
 //! JSON is YAML except for a few characters: helm 4.3 loses U+0085 between quotes, a line end in YAML, and refuses a
 //! file with DEL, another C1 control, U+FFFE or U+FFFF in it. Those are written as `\u` escapes, which both languages
-//! read alike.
+//! read alike, so that the values which helm stores are those that were given.
 
 use std::io::{self, Write};
 

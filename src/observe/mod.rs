@@ -180,9 +180,19 @@ impl Views {
     pub fn observe(&self, kubernetes: MinorVersion) -> Observed {
         let release = match self.releases.access() {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
-            Access::Unknown | Access::Refused => ReleaseFacts::Unreadable,
+            Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
         };
+        let forbidden = [
+            ("Nodes", self.nodes.access()),
+            ("ClusterPolicies", self.policies.access()),
+            ("NVIDIADrivers", self.drivers.access()),
+            ("CustomResourceDefinitions", self.crds.access()),
+        ];
+        let forbidden = forbidden
+            .into_iter()
+            .filter(|(_, access)| *access == Access::Forbidden);
         Observed {
+            forbidden: forbidden.map(|(kind, _)| kind).collect(),
             release,
             comparison: None,
             surroundings: None,

@@ -14,8 +14,10 @@ pub enum Access {
     Unknown,
     /// It has listed them.
     Granted,
-    /// It has refused: no rights, no such namespace, or no such kind.
-    Refused,
+    /// It has refused to show them (403).
+    Forbidden,
+    /// There is no such kind (404).
+    NotServed,
 }
 
 #[derive(Debug)]
@@ -104,11 +106,11 @@ impl<F: Clone + PartialEq> View<F> {
         })
     }
 
-    /// Forgets everything, since the API server refuses; true where that is news.
-    pub fn refuse(&self) -> bool {
+    /// Forgets everything, since the API server does not show the objects; true where that is news.
+    pub fn refuse(&self, access: Access) -> bool {
         self.write(|collected| {
-            let changed = collected.access != Access::Refused || !collected.facts.is_empty();
-            collected.access = Access::Refused;
+            let changed = collected.access != access || !collected.facts.is_empty();
+            collected.access = access;
             collected.facts.clear();
             collected.listing.clear();
             changed

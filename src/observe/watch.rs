@@ -15,7 +15,7 @@ use kube::{Api, Resource as KubeResource};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch as channel};
 
-use super::view::View;
+use super::view::{Access, View};
 use crate::contact::{Contacts, Resource};
 use crate::facts::CrdFacts;
 
@@ -102,7 +102,7 @@ impl Watched {
                 () = gone => {}
             }
             self.contacts.forget(&resource);
-            if view.refuse() {
+            if view.refuse(Access::NotServed) {
                 self.tell();
             }
         }
@@ -117,7 +117,12 @@ impl Watched {
             // The list is only old; the watcher lists anew by itself.
             Some(410) => tracing::debug!(%resource, "the watch is too old and begins anew"),
             Some(code @ (403 | 404)) => {
-                if view.refuse() {
+                let access = if code == 403 {
+                    Access::Forbidden
+                } else {
+                    Access::NotServed
+                };
+                if view.refuse(access) {
                     tracing::info!(%resource, code, "the API server does not show these objects yet");
                     self.tell();
                 }

@@ -64,6 +64,15 @@ pub fn judge(report: &Report<'_>) -> Operands {
             recheck: None,
         };
     }
+    if !report.observed.forbidden.is_empty() {
+        let kinds = report.observed.forbidden.join(", ");
+        let message = format!("the operator may not read {kinds}, apply the module's ClusterRoles again");
+        return Operands {
+            verdict: Verdict::unknown("Forbidden", message),
+            state: State::Error,
+            recheck: None,
+        };
+    }
     let latest = match &report.observed.release {
         ReleaseFacts::Read(history) => history.latest(),
         ReleaseFacts::Unreadable => None,

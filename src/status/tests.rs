@@ -122,6 +122,20 @@ fn no_gpu_node_is_healthy_and_says_so() {
 }
 
 #[test]
+fn nodes_that_cannot_be_read_are_an_error_and_not_an_empty_cluster() {
+    let mut case = Case::deployed(vec![]);
+    case.observed.forbidden = vec!["Nodes"];
+    let status = case.compute().status;
+    assert_eq!(status.state, State::Error);
+    assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");
+    assert!(
+        status.description.contains("may not read Nodes"),
+        "{}",
+        status.description
+    );
+}
+
+#[test]
 fn ready_of_cluster_policy_alone_is_not_believed() {
     let case = Case::deployed(vec![node("a", 0)]);
     assert_eq!(case.state(), State::Processing);

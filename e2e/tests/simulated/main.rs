@@ -1,4 +1,5 @@
-//! The simulated operator on a real control plane, with NVIDIA's real charts installed by a real helm.
+//! The simulated operator on a real control plane, with NVIDIA's charts (or their stand-in) installed by a real
+//! helm.
 //!
 //! What it makes of them, how it fails when told to, how a driver change rolls, and what stays behind
 //! after uninstall: as `../shared/recordings` tells of the real controller.
@@ -20,9 +21,7 @@ const KERNEL: &str = "6.12.47-cloud-amd64";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn v26_7_0_with_an_nvidia_driver() -> Result<()> {
-    let Some(lab) = Lab::start("26.7.0").await? else {
-        return Ok(());
-    };
+    let lab = Lab::start("26.7.0").await?;
     lab.add_node(&FakeNode::new("cpu-0")).await?;
     lab.add_node(&FakeNode::with_gpus("gpu-0", 1)).await?;
     lab.add_node(&FakeNode::with_gpus("gpu-1", 2)).await?;
@@ -174,26 +173,31 @@ async fn driver_change(lab: &Lab) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn v26_3_3_with_the_driver_in_cluster_policy() -> Result<()> {
-    let Some(lab) = Lab::start("26.3.3").await? else {
-        return Ok(());
-    };
-    lab.add_node(&FakeNode::with_gpus("gpu-0", 1)).await?;
+    let lab = Lab::start("26.3.3").await?;
+    lab.add_node(&FakeNode::new("cpu-0")).await?;
 
     // Without the rule, Garden Linux nodes have no VERSION_ID.
     let mut values = lab::with_policy_driver("590");
-    let rules = values["node-feature-discovery"].take();
-    let begin = Instant::now();
+    let rule = values
+        .as_object_mut()
+        .and_then(|values| values.remove("node-feature-discovery"));
     lab.install(&values).await?;
-    lab.wait_for_conditions("ReconcileFailed", "unable to retrieve OS version from label")
+    lab.wait_for_policy("ready", "NoGPUNodes", "No GPU node found")
         .await?;
+    lab.add_node(&FakeNode::with_gpus("gpu-0", 1)).await?;
+    // This line of the controller leaves the state as it was.
+    lab.wait_for_policy(
+        "ready",
+        "ReconcileFailed",
+        "unable to retrieve OS version from label",
+    )
+    .await?;
 
-    values["node-feature-discovery"] = rules;
+    values["node-feature-discovery"] = rule.unwrap_or_default();
+    let begin = Instant::now();
     lab.upgrade(&values).await?;
     lab.wait_for_gpus([("gpu-0", "1")], STEP).await?;
-    println!(
-        "install, correction, allocatable with v26.3.3: {:?}",
-        begin.elapsed()
-    );
+    println!("correction to allocatable with v26.3.3: {:?}", begin.elapsed());
     lab.wait_for_policy("ready", "Reconciled", "successfully reconciled")
         .await?;
     let image = format!("/driver:590-{KERNEL}-gardenlinux0");
@@ -224,7 +228,6 @@ async fn v26_3_3_with_the_driver_in_cluster_policy() -> Result<()> {
     assert_eq!(lab.driver_counts().await?, [1, 1, 1]);
 
     // A node that loses its GPU loses its deploy labels.
-    lab.add_node(&FakeNode::new("cpu-0")).await?;
     lab.patch_node(
         "gpu-0",
         &json!({"metadata": {"annotations": {(names::GPUS): null}}}),

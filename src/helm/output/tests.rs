@@ -15,7 +15,10 @@ fn metadata_of_helm_4() {
         ("tiny", "1.0.0")
     );
     assert_eq!(metadata.app_version, "1");
-    assert_eq!((metadata.revision, metadata.status), (2, ReleaseStatus::Deployed));
+    assert_eq!(
+        (metadata.revision, metadata.status),
+        (2, RevisionStatus::Deployed)
+    );
     assert_eq!(metadata.deployed_at, "2026-11-30T10:22:16Z".parse().ok());
     assert_eq!(metadata.apply_method.as_deref(), Some("ssa"));
     assert_eq!(metadata.labels.get("x.io/by").map(String::as_str), Some("a"));
@@ -26,7 +29,7 @@ fn metadata_of_helm_4() {
 fn metadata_of_helm_3() {
     let recorded = r#"{"name":"pending","chart":"gpu-operator","version":"v26.7.0","appVersion":"v26.7.0","namespace":"gpu-operator","revision":1,"status":"pending-install","deployedAt":"0001-01-01T00:00:00Z"}"#;
     let metadata = metadata(recorded).expect("metadata");
-    assert_eq!(metadata.status, ReleaseStatus::PendingInstall);
+    assert_eq!(metadata.status, RevisionStatus::PendingInstall);
     assert_eq!((metadata.deployed_at, metadata.apply_method), (None, None));
     assert!(metadata.labels.is_empty());
 }
@@ -41,18 +44,18 @@ fn metadata_that_is_none() {
 #[test]
 fn statuses_as_labels() {
     for (label, status, pending) in [
-        ("deployed", ReleaseStatus::Deployed, false),
-        ("superseded", ReleaseStatus::Superseded, false),
-        ("failed", ReleaseStatus::Failed, false),
-        ("uninstalling", ReleaseStatus::Uninstalling, false),
-        ("uninstalled", ReleaseStatus::Uninstalled, false),
-        ("pending-install", ReleaseStatus::PendingInstall, true),
-        ("pending-upgrade", ReleaseStatus::PendingUpgrade, true),
-        ("pending-rollback", ReleaseStatus::PendingRollback, true),
-        ("unknown", ReleaseStatus::Unknown, false),
-        ("something-new", ReleaseStatus::Unknown, false),
+        ("deployed", RevisionStatus::Deployed, false),
+        ("superseded", RevisionStatus::Superseded, false),
+        ("failed", RevisionStatus::Failed, false),
+        ("uninstalling", RevisionStatus::Uninstalling, false),
+        ("uninstalled", RevisionStatus::Uninstalled, false),
+        ("pending-install", RevisionStatus::PendingInstall, true),
+        ("pending-upgrade", RevisionStatus::PendingUpgrade, true),
+        ("pending-rollback", RevisionStatus::PendingRollback, true),
+        ("unknown", RevisionStatus::Unknown, false),
+        ("something-new", RevisionStatus::Unknown, false),
     ] {
-        assert_eq!(ReleaseStatus::from_label(label), status);
+        assert_eq!(RevisionStatus::from_label(label), status);
         assert_eq!(status.is_pending(), pending, "{label}");
     }
 }
@@ -137,4 +140,11 @@ fn kinds_of_errors() {
     ));
     assert!(is_in_progress("UPGRADE FAILED: release: already exists"));
     assert!(!is_in_progress("UPGRADE FAILED: configmaps \"x\" already exists"));
+    assert!(is_unreachable(
+        "kubernetes cluster unreachable: Get \"https://127.0.0.1:1/version\": dial tcp 127.0.0.1:1: connect: connection refused"
+    ));
+    assert!(is_unreachable(
+        "kubernetes cluster unreachable: the server has asked for the client to provide credentials"
+    ));
+    assert!(!is_unreachable("UPGRADE FAILED: context canceled"));
 }

@@ -32,6 +32,14 @@ async fn another_operation() {
 }
 
 #[tokio::test]
+async fn no_answer_from_the_api_server() {
+    let fake = failing("Error: kubernetes cluster unreachable: Get x: connection refused");
+    let (helm, _interrupter) = fake.open().await;
+    let error = helm.get_metadata(&release()).await.expect_err("the fake fails");
+    assert!(matches!(error, HelmError::Unreachable { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn no_such_release() {
     let fake = failing("Error: release: not found");
     let (helm, _interrupter) = fake.open().await;

@@ -6,11 +6,12 @@ use serde_json::json;
 
 use super::*;
 
-/// Helm's manners: upgrade handles TERM, the others do not. All wait for `$DIR/go`.
+/// Helm's manners: upgrade handles TERM, the others do not. All wait for `$DIR/go`, but not for ever.
 const HELM_LIKE: &str = r#"
 [ "$1" = upgrade ] && trap 'echo "Error: UPGRADE FAILED: context canceled" >&2; exit 1' TERM
 : > $DIR/ready
-while ! [ -e $DIR/go ]; do sleep 0.02; done
+n=0
+while [ $n -lt 1000 ] && ! [ -e $DIR/go ]; do n=$((n + 1)); sleep 0.02; done
 "#;
 
 fn cause_of<T: std::fmt::Debug>(result: Result<T, HelmError>) -> (Cause, bool) {
