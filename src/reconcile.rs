@@ -33,6 +33,9 @@ const MAX_STEPS: u32 = 12;
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 const LOOK_AGAIN_SOON: Duration = Duration::from_secs(5);
 
+/// Least time between two passes without an event.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
 /// Everything that a pass takes.
 pub struct Context {
     /// The chart catalogue.
@@ -332,14 +335,8 @@ impl<'a> Pass<'a> {
             Plan::Hold(_) => Some(now + LOOK_AGAIN),
             _ => None,
         };
-        let next = [by_plan, recheck, Some(self.memory.compare_at)]
-            .into_iter()
-            .flatten()
-            .min();
-        let pause = next.map_or(LOOK_AGAIN, |next| {
-            Duration::try_from(next.duration_since(now)).unwrap_or_default()
-        });
-        Ok(Requeue::requeue(pause.max(Duration::from_millis(100))))
+        let times = [by_plan, recheck, Some(self.memory.compare_at)];
+        Ok(Requeue::requeue(pause(now, times)))
     }
 
     /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
@@ -380,6 +377,16 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// How long until the first of the times. One that has passed was for this pass; a comparison that was due and that the plan
+/// had no use for, as with `spec.suspend`, must not make passes follow each other without a pause.
+fn pause(now: Timestamp, times: [Option<Timestamp>; 3]) -> Duration {
+    let next = times.into_iter().flatten().filter(|time| *time > now).min();
+    let pause = next.map_or(LOOK_AGAIN, |next| {
+        Duration::try_from(next.duration_since(now)).unwrap_or(LOOK_AGAIN)
+    });
+    pause.max(SHORTEST_PAUSE)
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -388,4 +395,31 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 #[expect(clippy::disallowed_methods, reason = "the one place that asks for the time")]
 pub fn now() -> Timestamp {
     Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    #[test]
+    fn the_next_pass_is_at_the_first_time_to_come() {
+        let now = Timestamp::UNIX_EPOCH;
+        let (past, soon) = (
+            now - SignedDuration::from_hours(1),
+            now + SignedDuration::from_secs(7),
+        );
+        let later = now + SignedDuration::from_hours(1);
+        assert_eq!(
+            pause(now, [Some(later), Some(soon), None]),
+            Duration::from_secs(7)
+        );
+        assert_eq!(pause(now, [None, Some(soon), Some(past)]), Duration::from_secs(7));
+        assert_eq!(pause(now, [None, None, Some(past)]), LOOK_AGAIN);
+        assert_eq!(
+            pause(now, [Some(now + SignedDuration::from_nanos(1)), None, None]),
+            SHORTEST_PAUSE
+        );
+    }
 }

@@ -30,8 +30,8 @@ impl CatalogueFolder {
         if charts.origin() == Origin::StandIn {
             for version in charts.versions() {
                 let archive = charts.archive(version);
-                let content = std::fs::read(&archive)
-                    .with_context(|| format!("cannot read {}", archive.display()))?;
+                let content =
+                    std::fs::read(&archive).with_context(|| format!("cannot read {}", archive.display()))?;
                 catalogue.change(version, |chart| {
                     chart["sha256"] = json!(file_digest(&content));
                 })?;
@@ -48,7 +48,8 @@ impl CatalogueFolder {
     /// Changes what the catalogue says of one chart version.
     pub fn change(&self, version: &str, change: impl FnOnce(&mut Value)) -> Result<()> {
         let path = self.0.path().join("charts").join(format!("{version}.yaml"));
-        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut chart: Value = serde_saphyr::from_str(&text)?;
         change(&mut chart);
         // JSON is YAML.

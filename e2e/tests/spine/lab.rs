@@ -156,9 +156,7 @@ impl Lab {
 
     /// Deletes the GpuModule and waits until it is gone.
     pub async fn delete(&self) -> Result<()> {
-        self.modules
-            .delete(MODULE_NAME, &DeleteParams::default())
-            .await?;
+        self.modules.delete(MODULE_NAME, &DeleteParams::default()).await?;
         self.until_gone().await
     }
 
@@ -177,10 +175,16 @@ impl Lab {
 
     /// The end of each manager's log.
     pub fn logs(&self) -> String {
-        let entries = std::fs::read_dir(self.cluster.dir()).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.cluster.dir())
+            .into_iter()
+            .flatten()
+            .flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "log"));
-        paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("gpu-manager")));
+        paths.retain(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("gpu-manager"))
+        });
         paths.sort();
         let tail = |path: &PathBuf| {
             let text = std::fs::read_to_string(path).unwrap_or_default();
