@@ -1,7 +1,9 @@
 //! A cluster with GPU nodes and the simulated NVIDIA operator, on which managers are started.
 
 pub mod helm;
+pub mod http;
 pub mod release;
+pub mod wrapper;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::catalogue::CatalogueFolder;
 use e2e::charts::{Charts, Origin};
 use e2e::cluster::{Cluster, FakeNode, Options as ClusterOptions};
-use e2e::manager::{Manager, Options, describe, install_manifests};
+use e2e::manager::{Manager, Options, binary, describe, install_manifests};
 use e2e::simulated;
 use e2e::wait::eventually;
 use gpu_manager::api::{ConditionType, GpuModule, GpuModuleStatus, MODULE_NAME, State, condition};
@@ -18,6 +20,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
+
+use wrapper::WrappedHelm;
 
 /// Chart versions that the catalogue knows.
 pub const VERSIONS: [&str; 3] = ["26.7.0", "26.3.3", "25.10.1"];
@@ -42,6 +46,8 @@ pub struct Lab {
 impl Lab {
     /// Two nodes with a GPU and one without, the manifests of the module, and nobody who acts on them.
     pub async fn start() -> Result<Self> {
+        // Before the turn, since cargo may have to build it.
+        tokio::task::spawn_blocking(binary).await??;
         let turn = CLUSTERS.acquire().await?;
         let cluster = Cluster::start(ClusterOptions::full()).await?;
         let charts = Charts::find(cluster.tools(), &VERSIONS).await?;
@@ -84,7 +90,12 @@ impl Lab {
         Manager::start(&self.cluster, &self.options()).await
     }
 
-    /// Starts a manager and waits until the default GpuModule is Ready.
+    /// Starts a manager that runs this helm.
+    pub async fn manager_with(&self, helm: &WrappedHelm) -> Result<Manager> {
+        Manager::start(&self.cluster, &self.options().with_helm(&helm.binary())).await
+    }
+
+    /// Starts a manager and waits until a GpuModule with an empty spec is Ready.
     pub async fn ready(&self) -> Result<Manager> {
         let manager = self.manager().await?;
         self.apply(json!({})).await?;

@@ -1,26 +1,18 @@
-//! The spine on a real API server with real helm: a GpuModule becomes a running release.
+//! The spine on a real API server with real helm: a GpuModule becomes a running release, stays one, and goes again.
+//!
+//! The operator runs as its own process with a token of exactly its ServiceAccount; NVIDIA's controller is simulated.
+
+mod api_server;
+mod bad_input;
+mod by_hand;
+mod changes;
+mod crd;
+mod delete;
+mod foreign;
+mod install;
+mod killed;
 mod lab;
-
-use std::time::Instant;
-
-use anyhow::Result;
-use gpu_manager::api::State;
-use lab::Lab;
-use serde_json::json;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn timing() -> Result<()> {
-    let t = Instant::now();
-    let lab = Lab::start().await?;
-    println!("lab {:?}", t.elapsed());
-    let manager = lab.manager().await?;
-    println!("manager {:?}", t.elapsed());
-    lab.apply(json!({})).await?;
-    lab.until(State::Ready).await?;
-    println!("ready {:?}", t.elapsed());
-    lab.delete().await?;
-    println!("deleted {:?}", t.elapsed());
-    println!("{}", manager.process.log());
-    println!("{:?}", lab.module().await);
-    Ok(())
-}
+mod quiet;
+mod replicas;
+mod start;
+mod upgrade;
