@@ -5,8 +5,6 @@
 //! the same names, CRDs and hooks, in `e2e/charts`, packaged under each wanted version. Tests that use it
 //! prove less, so that is said loudly, and with `CI=true` it is an error.
 
-pub mod catalogue;
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +13,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use crate::catalogue::CatalogueFolder;
 use crate::tools::{Tool, Tools, cache_dir, repository_root};
 
 /// NVIDIA's public chart repository.
@@ -37,7 +36,7 @@ pub enum Origin {
 pub struct Charts {
     dir: PathBuf,
     origin: Origin,
-    catalogue: Option<PathBuf>,
+    catalogue: Option<CatalogueFolder>,
     // Holds a packaged stand-in.
     _temporary: Option<TempDir>,
 }
@@ -88,12 +87,10 @@ impl Charts {
                 .await
                 .context("cannot package the stand-in chart")?;
         }
-        let catalogue = temporary.path().join("catalogue");
-        catalogue::write(temporary.path(), &catalogue)?;
         Ok(Self {
             dir: temporary.path().to_owned(),
             origin: Origin::StandIn,
-            catalogue: Some(catalogue),
+            catalogue: Some(CatalogueFolder::for_archives(temporary.path())?),
             _temporary: Some(temporary),
         })
     }
@@ -115,7 +112,7 @@ impl Charts {
     /// The catalogue that the operator needs to accept these archives; `None` with NVIDIA's, which the built-in one
     /// knows.
     pub fn catalogue(&self) -> Option<&Path> {
-        self.catalogue.as_deref()
+        self.catalogue.as_ref().map(CatalogueFolder::path)
     }
 
     /// Where they came from.

@@ -62,6 +62,20 @@ impl Options {
         }
     }
 
+    /// The same with another chart catalogue.
+    #[must_use]
+    pub fn with_catalogue(mut self, folder: &Path) -> Self {
+        self.catalogue = Some(folder.to_owned());
+        self
+    }
+
+    /// The same with another helm binary.
+    #[must_use]
+    pub fn with_helm(mut self, binary: &Path) -> Self {
+        self.helm = Some(binary.to_owned());
+        self
+    }
+
     /// The same under another name.
     #[must_use]
     pub fn named(mut self, identity: &str) -> Self {
