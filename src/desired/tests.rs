@@ -291,7 +291,8 @@ fn values_read_back_from_helm_have_the_digest_of_those_given() {
             "{given}"
         );
     }
-    let digests = [json!({"a": 1}), json!({"a": "1"}), json!({"a": null}), json!({})].map(|v| values_digest(&v));
+    let digests =
+        [json!({"a": 1}), json!({"a": "1"}), json!({"a": null}), json!({})].map(|v| values_digest(&v));
     for (at, one) in digests.iter().enumerate() {
         assert!(!digests[..at].contains(one), "{digests:?}");
     }
