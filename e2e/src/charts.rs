@@ -19,6 +19,9 @@ use crate::tools::{Tool, Tools, cache_dir, repository_root};
 /// NVIDIA's public chart repository.
 const REPOSITORY: &str = "https://helm.ngc.nvidia.com/nvidia";
 
+const HOW_TO_BRING_CHARTS: &str =
+    "put the archives into ../shared/charts or name their folder in GPU_OPERATOR_CHARTS";
+
 /// How long one helm may take; downloading is the slow part.
 const HELM_DEADLINE: Duration = Duration::from_mins(1);
 
@@ -46,27 +49,41 @@ impl Charts {
     ///
     /// The digests are not checked here; the operator does that before each use.
     pub async fn find(tools: &Tools, versions: &[&str]) -> Result<Self> {
+        match Self::search(tools, versions).await? {
+            Ok(charts) => Ok(charts),
+            Err(reason) => {
+                warn("USING THE PROJECT'S STAND-IN CHART INSTEAD", &reason);
+                Self::stand_in(tools, versions).await
+            }
+        }
+    }
+
+    /// Finds NVIDIA's archives for `what`, which would prove nothing with the stand-in. `None` where they cannot be
+    /// had: `what` must be left out then, which is said here.
+    pub async fn nvidia(tools: &Tools, versions: &[&str], what: &str) -> Result<Option<Self>> {
+        match Self::search(tools, versions).await? {
+            Ok(charts) => Ok(Some(charts)),
+            Err(reason) => {
+                warn(&format!("{} IS LEFT OUT", what.to_uppercase()), &reason);
+                Ok(None)
+            }
+        }
+    }
+
+    /// NVIDIA's archives, or why they cannot be had; with `CI=true` that is an error.
+    async fn search(tools: &Tools, versions: &[&str]) -> Result<Result<Self>> {
         let named = std::env::var_os("GPU_OPERATOR_CHARTS")
             .filter(|dir| !dir.is_empty())
             .map(PathBuf::from);
         if let Some(dir) = local(named, &repository_root().join("../shared/charts"), versions)? {
-            return Ok(Self::nvidia(dir));
+            return Ok(Ok(Self::in_folder(dir)));
         }
         match pull(tools, versions).await {
-            Ok(dir) => Ok(Self::nvidia(dir)),
-            Err(error) if in_ci() => bail!(
-                "NVIDIA's chart is needed with CI=true: put the archives into ../shared/charts or name their \
-                 folder in GPU_OPERATOR_CHARTS ({error:#})"
-            ),
-            Err(error) => {
-                // Straight to standard error: the test harness swallows `eprintln` of tests that pass.
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "NVIDIA'S GPU-OPERATOR CHART WAS NOT FOUND: USING THE PROJECT'S STAND-IN CHART INSTEAD. \
-                     Put the archives into ../shared/charts or name their folder in GPU_OPERATOR_CHARTS ({error:#})"
-                );
-                Self::stand_in(tools, versions).await
+            Ok(dir) => Ok(Ok(Self::in_folder(dir))),
+            Err(error) if in_ci() => {
+                bail!("NVIDIA's chart is needed with CI=true: {HOW_TO_BRING_CHARTS} ({error:#})")
             }
+            Err(error) => Ok(Err(error)),
         }
     }
 
@@ -95,7 +112,7 @@ impl Charts {
         })
     }
 
-    fn nvidia(dir: PathBuf) -> Self {
+    fn in_folder(dir: PathBuf) -> Self {
         Self {
             dir,
             origin: Origin::Nvidia,
@@ -153,6 +170,14 @@ fn local(named: Option<PathBuf>, beside: &Path, versions: &[&str]) -> Result<Opt
         return Ok(Some(dir));
     }
     Ok(missing(beside, versions).is_empty().then(|| beside.to_owned()))
+}
+
+/// Straight to standard error: the test harness swallows `eprintln` of tests that pass.
+fn warn(consequence: &str, reason: &anyhow::Error) {
+    let _ = writeln!(
+        std::io::stderr(),
+        "NVIDIA'S GPU-OPERATOR CHART WAS NOT FOUND: {consequence}. To use it, {HOW_TO_BRING_CHARTS} ({reason:#})"
+    );
 }
 
 fn in_ci() -> bool {
