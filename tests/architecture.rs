@@ -3,6 +3,8 @@
 //!
 //! It looks at the paths that the code names (`use` trees taken apart), without tests, comments and texts.
 
+#![expect(clippy::expect_used, reason = "a test may stop at the first surprise")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -181,7 +183,7 @@ impl File {
                         continue;
                     }
                     _ if end > 0 => {
-                        paths.push((number + 1, format!("{prefix}{}", found.trim_end_matches(':'))))
+                        paths.push((number + 1, format!("{prefix}{}", found.trim_end_matches(':'))));
                     }
                     _ => {}
                 }
