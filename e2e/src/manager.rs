@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use gpu_manager::api::GpuModule;
+use gpu_manager::telemetry::DEFAULT_FILTER;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::runtime::conditions::is_crd_established;
@@ -50,7 +51,7 @@ impl Options {
             helm: None,
             identity: "gpu-manager-0".to_owned(),
             lease_duration: 6,
-            log_level: "info,gpu_manager=debug".to_owned(),
+            log_level: format!("{DEFAULT_FILTER},gpu_manager=debug"),
         }
     }
 

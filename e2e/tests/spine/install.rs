@@ -1,6 +1,7 @@
 //! The demo's path: an empty spec becomes a running release, a user's Pod gets a GPU, and all of it goes again.
 
 mod checks;
+mod events;
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const TEAM: &str = "team-a";
 async fn an_empty_spec_becomes_a_release_and_goes_again() -> Result<()> {
     let lab = Lab::start().await?;
     let start = lab.cluster.audit().mark()?;
-    let statuses = checks::Statuses::record(&lab);
+    let statuses = events::Statuses::record(&lab);
     let manager = lab.manager().await?;
     lab.apply(json!({})).await?;
     let status = lab.until(State::Ready).await?;
@@ -52,6 +53,12 @@ async fn an_empty_spec_becomes_a_release_and_goes_again() -> Result<()> {
 
     lab.delete().await?;
     nothing_of_the_release_is_left(&lab).await?;
+    let log = manager.process.log();
+    let troubles: Vec<_> = log
+        .lines()
+        .filter(|line| [" WARN ", " ERROR "].iter().any(|level| line.contains(level)))
+        .collect();
+    ensure!(troubles.is_empty(), "{troubles:#?}");
     checks::rights_were_enough(&lab, start)
 }
 

@@ -35,7 +35,7 @@ static CLUSTERS: Semaphore = Semaphore::const_new(2);
 /// The cluster and everything in it but a manager.
 pub struct Lab {
     // Dropped in this order: whoever uses the cluster goes before it.
-    pub nvidia: simulated::Operator,
+    _nvidia: simulated::Operator,
     pub modules: Api<GpuModule>,
     pub charts: Charts,
     catalogue: CatalogueFolder,
@@ -61,7 +61,7 @@ impl Lab {
         let nvidia = simulated::Operator::start(cluster.client(), simulated::Options::default());
         install_manifests(&cluster).await?;
         Ok(Self {
-            nvidia,
+            _nvidia: nvidia,
             modules: Api::all(cluster.client()),
             catalogue: CatalogueFolder::for_charts(&charts)?,
             charts,

@@ -1,30 +1,23 @@
 //! What has to be true of a fresh release.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::Mark;
 use e2e::manager::{MANAGER, Manager};
-use e2e::wait::eventually;
-use futures::TryStreamExt as _;
 use gpu_manager::api::{
-    ANNOTATION_SPEC_DIGEST, ConditionType, DriverBranch, DriverMode, FIELD_MANAGER, GpuModule,
-    GpuModuleStatus, LABEL_BY, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAMESPACE, RELEASE_ROLE, condition,
+    ANNOTATION_SPEC_DIGEST, ConditionType, DriverBranch, DriverMode, FIELD_MANAGER, GpuModuleStatus,
+    LABEL_BY, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAMESPACE, RELEASE_ROLE, condition,
 };
 use gpu_manager::catalogue::Catalogue;
 use gpu_manager::desired;
 use gpu_manager::helm::RELEASE_FLAGS;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::runtime::watcher;
+use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, STEP, http};
+use crate::lab::{Lab, http};
 
 pub fn status(status: &GpuModuleStatus) -> Result<()> {
     ensure!(status.gpu_nodes.summary == "2/2", "{:?}", status.gpu_nodes);
@@ -231,78 +224,4 @@ pub fn rights_were_enough(lab: &Lab, since: Mark) -> Result<()> {
         .collect();
     ensure!(refused.is_empty(), "refused: {refused:#?}");
     Ok(())
-}
-
-/// Status and reason of each condition, as the API server told them one after the other.
-pub struct Statuses {
-    seen: Arc<Mutex<Vec<BTreeMap<String, (String, String)>>>>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Statuses {
-    /// Watches the GpuModule from now on.
-    pub fn record(lab: &Lab) -> Self {
-        let seen = Arc::new(Mutex::new(vec![BTreeMap::new()]));
-        let (modules, sink) = (lab.modules.clone(), Arc::clone(&seen));
-        let task = tokio::spawn(async move {
-            let events = watcher(modules, watcher::Config::default());
-            let ended = events.try_for_each(|event| {
-                if let watcher::Event::Apply(module) | watcher::Event::InitApply(module) = event {
-                    sink.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(conditions(&module));
-                }
-                futures::future::ok(())
-            });
-            let _ = ended.await;
-        });
-        Self { seen, task }
-    }
-
-    /// Compares the changes with the Events about the GpuModule.
-    pub async fn each_change_has_its_event(self, lab: &Lab) -> Result<()> {
-        let events = Api::<Event>::namespaced(lab.cluster.client(), "default");
-        let matched = eventually("one Event for each change", STEP, async || {
-            let mut told = BTreeMap::<_, i32>::new();
-            for event in events.list(&ListParams::default()).await? {
-                if event.regarding.and_then(|about| about.kind).as_deref() != Some("GpuModule") {
-                    continue;
-                }
-                let key = (event.action.unwrap_or_default(), event.reason.unwrap_or_default());
-                *told.entry(key).or_default() += event.series.map_or(1, |series| series.count);
-            }
-            let changes = changes(&self.seen.lock().unwrap_or_else(PoisonError::into_inner));
-            ensure!(told == changes, "told {told:?}, changed {changes:?}");
-            ensure!(told.len() >= 5, "only {told:?}");
-            Ok(())
-        });
-        let result = matched.await;
-        self.task.abort();
-        result
-    }
-}
-
-fn conditions(module: &GpuModule) -> BTreeMap<String, (String, String)> {
-    let conditions = module.status.iter().flat_map(|status| &status.conditions);
-    conditions
-        .map(|condition| {
-            (
-                condition.type_.clone(),
-                (condition.status.clone(), condition.reason.clone()),
-            )
-        })
-        .collect()
-}
-
-/// How often each condition came to each reason.
-fn changes(seen: &[BTreeMap<String, (String, String)>]) -> BTreeMap<(String, String), i32> {
-    let mut changes = BTreeMap::new();
-    for pair in seen.windows(2) {
-        for (kind, now) in &pair[1] {
-            if pair[0].get(kind) != Some(now) {
-                *changes.entry((kind.clone(), now.1.clone())).or_default() += 1;
-            }
-        }
-    }
-    changes
 }

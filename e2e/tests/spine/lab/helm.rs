@@ -12,18 +12,9 @@ use super::{Lab, STEP};
 impl Lab {
     /// Runs helm and returns what it printed. A failure carries its error output.
     pub async fn helm(&self, args: &[&str]) -> Result<String> {
-        self.run_helm(Tool::Helm, args).await
-    }
-
-    /// The same with the last Helm 3.
-    pub async fn helm3(&self, args: &[&str]) -> Result<String> {
-        self.run_helm(Tool::Helm3, args).await
-    }
-
-    async fn run_helm(&self, tool: Tool, args: &[&str]) -> Result<String> {
         let home = self.cluster.dir().join("helm-by-hand");
         std::fs::create_dir_all(&home)?;
-        let mut command = tokio::process::Command::new(self.cluster.tools().path(tool));
+        let mut command = tokio::process::Command::new(self.cluster.tools().path(Tool::Helm));
         command.env_clear().env("HOME", &home).env("HELM_NO_PLUGINS", "1");
         command.env("KUBECONFIG", self.cluster.kubeconfig());
         command.args(args).kill_on_drop(true);

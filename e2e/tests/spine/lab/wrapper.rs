@@ -1,4 +1,4 @@
-//! A helm that a test can hold, slow down, kill and count: a script around the pinned binary, for `--helm`.
+//! A helm that a test can slow down, kill and count: a script around the pinned binary, for `--helm`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,22 +13,21 @@ use super::Lab;
 /// How long a started helm may take to show up.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Commands that only read go straight to helm. Of two changes at once the second one leaves a note. The shell ends with
-/// TERM only after its helm, and at once while it is held.
+/// Commands that only read go straight to helm. Of two changes at once the second one leaves a note. On TERM,
+/// which its whole group gets, the shell waits for helm.
 const SCRIPT: &str = r#"#!/bin/sh
 dir='@DIR@'
 case "$1" in
   upgrade|rollback|uninstall) ;;
   *) exec '@HELM@' "$@" ;;
 esac
-trap 'stopped=1' TERM
+trap : TERM
 mkdir "$dir/busy" 2>/dev/null || echo "$*" >> "$dir/overlaps"
 echo "$*" >> "$dir/changes"
 echo $$ > "$dir/process.new"; mv "$dir/process.new" "$dir/process"
-while [ -e "$dir/hold" ] && [ -z "$stopped" ]; do sleep 0.05; done
 [ -e "$dir/slow" ] && export HELM_QPS=4 HELM_BURST_LIMIT=1
-code=143
-[ -n "$stopped" ] || { '@HELM@' "$@"; code=$?; }
+'@HELM@' "$@"
+code=$?
 rmdir "$dir/busy"
 exit $code
 "#;
@@ -64,21 +63,14 @@ impl WrappedHelm {
         self.dir.join("helm")
     }
 
-    /// Changes wait before helm starts.
-    pub fn hold(&self) -> Result<()> {
-        Ok(std::fs::write(self.dir.join("hold"), "")?)
-    }
-
     /// Changes take about ten seconds: helm sends four requests a second.
     pub fn slow_down(&self) -> Result<()> {
         Ok(std::fs::write(self.dir.join("slow"), "")?)
     }
 
-    /// Changes go on, and the next ones have their usual speed.
+    /// The next changes have their usual speed.
     pub fn let_go(&self) {
-        for name in ["hold", "slow"] {
-            let _ = std::fs::remove_file(self.dir.join(name));
-        }
+        let _ = std::fs::remove_file(self.dir.join("slow"));
     }
 
     /// The arguments of every change so far, one line each.
