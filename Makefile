@@ -11,7 +11,7 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: toolchain ## Show the module's whole life on a local cluster (KEEP=1 keeps it)
-	@$(CARGO) build --locked --package gpu-manager --package e2e --bin gpu-manager --bin demo
+	@$(CARGO) build --locked --workspace --bin gpu-manager --bin demo
 	@$(CARGO) run --locked --quiet --package e2e --bin demo
 
 test: toolchain ## Run every test, from unit to end to end

@@ -117,11 +117,19 @@ fn build() -> Result<PathBuf> {
     cargo.current_dir(repository_root()).args([
         "build",
         "--quiet",
-        "--package",
-        "gpu-manager",
+        // Otherwise cargo builds it once more, with the features that it would have alone.
+        "--workspace",
         "--bin",
         "gpu-manager",
     ]);
+    // What `cargo run` and `cargo test` tell this process about its own package would look like a change to build
+    // scripts that read it, and half of the dependencies would be built again each time.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
     cargo.arg("--target-dir").arg(target);
     if profile.ends_with("release") {
         cargo.arg("--release");

@@ -109,20 +109,17 @@ impl Local {
         let helm = self.programs.helm(&["version", "--short"]).await?;
         let helm = helm.split('+').next().unwrap_or_default().trim();
         let (real_chart, simulated_chart) = match self.charts.origin() {
-            Origin::Nvidia => (
-                format!("NVIDIA's chart gpu-operator v{chart_version}"),
-                String::new(),
-            ),
+            Origin::Nvidia => (format!("NVIDIA's chart gpu-operator v{chart_version}, "), ""),
             Origin::StandIn => (
-                "gpu-manager's own chart handling".to_owned(),
-                "NVIDIA'S CHART: A STAND-IN WITH THE SAME NAMES, CRDS AND HOOKS.\n           ".to_owned(),
+                String::new(),
+                "NVIDIA'S CHART (A STAND-IN WITH THE SAME NAMES, CRDS AND HOOKS);\n           ",
             ),
         };
         screen.say(&format!(
             "\n\
              Real:      kube-apiserver, kube-scheduler and kube-controller-manager {server}, etcd, helm {helm},\n\
-             \u{20}          {real_chart}, gpu-manager itself.\n\
-             Simulated: {simulated_chart}The nodes with their hardware and kubelets (by KWOK), so no container runs; and what\n\
+             \u{20}          {real_chart}gpu-manager itself.\n\
+             Simulated: {simulated_chart}the nodes with their hardware and kubelets (by KWOK), so no container runs; and what\n\
              \u{20}          NVIDIA's containers would do (by the simulated operator, which is checked against\n\
              \u{20}          recordings of NVIDIA's own). There is no GPU, and no image is pulled."
         ));
