@@ -165,7 +165,7 @@ pub fn daemon_set(set: &DaemonSet) -> Option<DaemonSetFacts> {
 }
 
 /// A Deployment of the release; whether it runs what its newest spec says.
-pub fn deployment(deployment: &Deployment) -> Option<DeploymentFacts> {
+pub fn deployment(deployment: &Deployment) -> DeploymentFacts {
     let status = deployment.status.as_ref();
     let replicas = deployment
         .spec
@@ -176,10 +176,10 @@ pub fn deployment(deployment: &Deployment) -> Option<DeploymentFacts> {
     let updated = status.and_then(|status| status.updated_replicas).unwrap_or(0) >= replicas;
     let available = status.and_then(|status| status.available_replicas).unwrap_or(0) >= replicas;
     let old = status.and_then(|status| status.replicas).unwrap_or(0) > replicas;
-    Some(DeploymentFacts {
+    DeploymentFacts {
         name: deployment.name_any(),
         available: seen && updated && available && !old,
-    })
+    }
 }
 
 /// A CRD.

@@ -420,7 +420,7 @@ fn upgrades_follow_the_lines_and_never_go_back() {
         case.recorded.as_mut().unwrap().chart_version = installed.to_owned();
         case.desired = resolve(json!({ "chartVersion": wanted }));
         case.change_latest(|latest| {
-            (latest.fingerprint, latest.chart) = (None, Some(installed.parse().unwrap()))
+            (latest.fingerprint, latest.chart) = (None, Some(installed.parse().unwrap()));
         });
         case.plan()
     };
