@@ -5,6 +5,7 @@
 
 mod conditions;
 mod installed;
+mod nodes;
 mod operands;
 
 use jiff::Timestamp;
