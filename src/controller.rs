@@ -16,10 +16,13 @@ use crate::reconcile::{Context, error_policy, reconcile};
 
 /// Runs until `stop`; a pass under way is finished first.
 pub async fn run(client: Client, context: Arc<Context>, stop: CancellationToken) {
-    let changes = changes(context.views.changes());
     let modules = Api::<DeserializeGuard<GpuModule>>::all(client);
     let controller = Controller::new(modules, watcher::Config::default());
     let store = controller.store();
+    let changes = {
+        let (store, context) = (store.clone(), Arc::clone(&context));
+        changes(context.views.changes()).inspect(move |()| forget_if_gone(&store, &context))
+    };
     // One release, one helm at a time.
     let passes = controller
         .with_config(Config::default().concurrency(1))
@@ -45,8 +48,7 @@ pub async fn run(client: Client, context: Arc<Context>, stop: CancellationToken)
 /// A GpuModule that is gone has no state any more.
 fn forget_if_gone(store: &reflector::Store<DeserializeGuard<GpuModule>>, context: &Context) {
     if store.is_empty() {
-        context.metrics.set_module(None);
-        context.metrics.set_release(None);
+        context.metrics.show(None);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writes the status, the only file that does, and tells of changed conditions by Events.
 
+use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -34,21 +35,21 @@ impl Publisher {
     /// Writes the whole status by server-side apply.
     pub async fn write(
         &self,
-        module: &GpuModule,
+        module: &impl Resource<DynamicType = ()>,
         previous: Option<&GpuModuleStatus>,
         status: &GpuModuleStatus,
     ) -> Result<(), ApiError> {
         self.apply(&module.name_any(), &json!(status)).await?;
         let before = previous.map_or(&[][..], |status| &status.conditions);
-        for news in news(before, &status.conditions) {
-            self.tell(&module.object_ref(&()), news).await;
-        }
+        let object = module.object_ref(&());
+        // All at once: were they to hang, they would cost one deadline together.
+        join_all(
+            news(before, &status.conditions)
+                .iter()
+                .map(|news| self.tell(&object, news)),
+        )
+        .await;
         Ok(())
-    }
-
-    /// Writes a status for an object that cannot be read as a GpuModule.
-    pub async fn write_raw(&self, name: &str, status: &Value) -> Result<(), ApiError> {
-        self.apply(name, status).await
     }
 
     async fn apply(&self, name: &str, status: &Value) -> Result<(), ApiError> {
@@ -78,8 +79,8 @@ impl Publisher {
         found(written).map(|_| ())
     }
 
-    async fn tell(&self, object: &ObjectReference, news: Event) {
-        let call = self.recorder.publish(&news, object);
+    async fn tell(&self, object: &ObjectReference, news: &Event) {
+        let call = self.recorder.publish(news, object);
         if let Err(error) = deadline(API_DEADLINE, "publish an Event", call).await {
             tracing::warn!(%error, reason = news.reason, "the Event is lost");
         }

@@ -147,11 +147,16 @@ async fn cluster(args: &RunArgs) -> anyhow::Result<Config> {
     let Some(path) = &args.kubeconfig else {
         return Config::incluster().context("the Pod's ServiceAccount cannot be used");
     };
-    let named = || format!("kubeconfig {} cannot be used", path.display());
-    let kubeconfig = kube::config::Kubeconfig::read_from(path).with_context(named)?;
+    // The texts of kube's errors hold those of their causes already.
+    let unusable = |error: kube::config::KubeconfigError| {
+        let text = error.to_string();
+        let reason = text.lines().next().unwrap_or_default();
+        anyhow::anyhow!("kubeconfig {} cannot be used: {reason}", path.display())
+    };
+    let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(unusable)?;
     Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
         .await
-        .with_context(named)
+        .map_err(unusable)
 }
 
 /// Waits until the API server has told its version and each watch has been answered.

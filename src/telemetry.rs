@@ -7,8 +7,9 @@ use std::io::{IsTerminal as _, stderr};
 use tracing::Subscriber;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt, fmt::MakeWriter, layer::SubscriberExt as _};
 
-/// The filter when nobody gives one: our own words from `info` up, the libraries' from `warn` up.
-pub const DEFAULT_FILTER: &str = "info,kube=warn,hyper=warn,tower=warn";
+/// The filter when nobody gives one: our own words from `info` up, the libraries' from `warn` up. What kube's watcher
+/// warns of is what we tell in our own words, and normal before the first install (403, 404).
+pub const DEFAULT_FILTER: &str = "info,kube=warn,kube_runtime::watcher=error,hyper=warn,tower=warn";
 
 /// How a log line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -134,7 +135,8 @@ mod tests {
         let lines = lines(Format::Text, false, || {
             tracing::debug!("ours, too detailed");
             tracing::info!(target: "kube_client::client::builder", "a library's progress");
-            tracing::warn!(target: "kube_runtime::watcher", "a library's trouble");
+            tracing::warn!(target: "kube_client::client", "a library's trouble");
+            tracing::warn!(target: "kube_runtime::watcher", "told in our own words");
         });
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("trouble"));

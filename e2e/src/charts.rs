@@ -5,8 +5,6 @@
 //! the same names, CRDs and hooks, in `e2e/charts`, packaged under each wanted version. Tests that use it
 //! prove less, so that is said loudly, and with `CI=true` it is an error.
 
-pub mod catalogue;
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,10 +13,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use crate::catalogue::CatalogueFolder;
 use crate::tools::{Tool, Tools, cache_dir, repository_root};
 
 /// NVIDIA's public chart repository.
 const REPOSITORY: &str = "https://helm.ngc.nvidia.com/nvidia";
+
+const HOW_TO_BRING_CHARTS: &str =
+    "put the archives into ../shared/charts or name their folder in GPU_OPERATOR_CHARTS";
 
 /// How long one helm may take; downloading is the slow part.
 const HELM_DEADLINE: Duration = Duration::from_mins(1);
@@ -37,7 +39,7 @@ pub enum Origin {
 pub struct Charts {
     dir: PathBuf,
     origin: Origin,
-    catalogue: Option<PathBuf>,
+    catalogue: Option<CatalogueFolder>,
     // Holds a packaged stand-in.
     _temporary: Option<TempDir>,
 }
@@ -47,27 +49,41 @@ impl Charts {
     ///
     /// The digests are not checked here; the operator does that before each use.
     pub async fn find(tools: &Tools, versions: &[&str]) -> Result<Self> {
+        match Self::search(tools, versions).await? {
+            Ok(charts) => Ok(charts),
+            Err(reason) => {
+                warn("USING THE PROJECT'S STAND-IN CHART INSTEAD", &reason);
+                Self::stand_in(tools, versions).await
+            }
+        }
+    }
+
+    /// Finds NVIDIA's archives for `what`, which would prove nothing with the stand-in. `None` where they cannot be
+    /// had: `what` must be left out then, which is said here.
+    pub async fn nvidia(tools: &Tools, versions: &[&str], what: &str) -> Result<Option<Self>> {
+        match Self::search(tools, versions).await? {
+            Ok(charts) => Ok(Some(charts)),
+            Err(reason) => {
+                warn(&format!("{} IS LEFT OUT", what.to_uppercase()), &reason);
+                Ok(None)
+            }
+        }
+    }
+
+    /// NVIDIA's archives, or why they cannot be had; with `CI=true` that is an error.
+    async fn search(tools: &Tools, versions: &[&str]) -> Result<Result<Self>> {
         let named = std::env::var_os("GPU_OPERATOR_CHARTS")
             .filter(|dir| !dir.is_empty())
             .map(PathBuf::from);
         if let Some(dir) = local(named, &repository_root().join("../shared/charts"), versions)? {
-            return Ok(Self::nvidia(dir));
+            return Ok(Ok(Self::in_folder(dir)));
         }
         match pull(tools, versions).await {
-            Ok(dir) => Ok(Self::nvidia(dir)),
-            Err(error) if in_ci() => bail!(
-                "NVIDIA's chart is needed with CI=true: put the archives into ../shared/charts or name their \
-                 folder in GPU_OPERATOR_CHARTS ({error:#})"
-            ),
-            Err(error) => {
-                // Straight to standard error: the test harness swallows `eprintln` of tests that pass.
-                let _ = writeln!(
-                    std::io::stderr(),
-                    "NVIDIA'S GPU-OPERATOR CHART WAS NOT FOUND: USING THE PROJECT'S STAND-IN CHART INSTEAD. \
-                     Put the archives into ../shared/charts or name their folder in GPU_OPERATOR_CHARTS ({error:#})"
-                );
-                Self::stand_in(tools, versions).await
+            Ok(dir) => Ok(Ok(Self::in_folder(dir))),
+            Err(error) if in_ci() => {
+                bail!("NVIDIA's chart is needed with CI=true: {HOW_TO_BRING_CHARTS} ({error:#})")
             }
+            Err(error) => Ok(Err(error)),
         }
     }
 
@@ -88,17 +104,15 @@ impl Charts {
                 .await
                 .context("cannot package the stand-in chart")?;
         }
-        let catalogue = temporary.path().join("catalogue");
-        catalogue::write(temporary.path(), &catalogue)?;
         Ok(Self {
             dir: temporary.path().to_owned(),
             origin: Origin::StandIn,
-            catalogue: Some(catalogue),
+            catalogue: Some(CatalogueFolder::for_archives(temporary.path())?),
             _temporary: Some(temporary),
         })
     }
 
-    fn nvidia(dir: PathBuf) -> Self {
+    fn in_folder(dir: PathBuf) -> Self {
         Self {
             dir,
             origin: Origin::Nvidia,
@@ -115,7 +129,7 @@ impl Charts {
     /// The catalogue that the operator needs to accept these archives; `None` with NVIDIA's, which the built-in one
     /// knows.
     pub fn catalogue(&self) -> Option<&Path> {
-        self.catalogue.as_deref()
+        self.catalogue.as_ref().map(CatalogueFolder::path)
     }
 
     /// Where they came from.
@@ -156,6 +170,14 @@ fn local(named: Option<PathBuf>, beside: &Path, versions: &[&str]) -> Result<Opt
         return Ok(Some(dir));
     }
     Ok(missing(beside, versions).is_empty().then(|| beside.to_owned()))
+}
+
+/// Straight to standard error: the test harness swallows `eprintln` of tests that pass.
+fn warn(consequence: &str, reason: &anyhow::Error) {
+    let _ = writeln!(
+        std::io::stderr(),
+        "NVIDIA'S GPU-OPERATOR CHART WAS NOT FOUND: {consequence}. To use it, {HOW_TO_BRING_CHARTS} ({reason:#})"
+    );
 }
 
 fn in_ci() -> bool {

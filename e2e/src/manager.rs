@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use gpu_manager::api::GpuModule;
+use gpu_manager::telemetry::DEFAULT_FILTER;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::runtime::conditions::is_crd_established;
@@ -50,7 +51,7 @@ impl Options {
             helm: None,
             identity: "gpu-manager-0".to_owned(),
             lease_duration: 6,
-            log_level: "info,gpu_manager=debug".to_owned(),
+            log_level: format!("{DEFAULT_FILTER},gpu_manager=debug"),
         }
     }
 
@@ -60,6 +61,20 @@ impl Options {
             catalogue: charts.catalogue().map(Path::to_owned),
             ..Self::new(charts.dir())
         }
+    }
+
+    /// The same with another chart catalogue.
+    #[must_use]
+    pub fn with_catalogue(mut self, folder: &Path) -> Self {
+        self.catalogue = Some(folder.to_owned());
+        self
+    }
+
+    /// The same with another helm binary.
+    #[must_use]
+    pub fn with_helm(mut self, binary: &Path) -> Self {
+        self.helm = Some(binary.to_owned());
+        self
     }
 
     /// The same under another name.

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use kinds::Kinds;
-pub use render::{Sources, charts_dir, derive};
+pub use render::{Sources, derive, versions};
 pub use ruleset::RuleSet;
 
 /// Verbs helm uses on an object of a release: server-side apply (`create` and

@@ -225,11 +225,8 @@ pub fn release() -> ReleaseRef {
 fn describe(cause: Cause, module: &GpuModule, desired: &Desired) -> String {
     let generation = module.metadata.generation.unwrap_or_default();
     let chart = &desired.chart.version;
-    let why = match cause {
-        Cause::Install => "install",
-        Cause::Changed => "values or chart changed",
-        Cause::Retry => "the last try failed",
-        Cause::ForeignChange => "the release was not as wanted",
-    };
-    format!("GpuModule generation {generation}, chart {chart}: {why}")
+    format!(
+        "GpuModule generation {generation}, chart {chart}: {}",
+        cause.why()
+    )
 }

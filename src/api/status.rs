@@ -1,6 +1,6 @@
 //! The status: what users, the dashboard and the CLI read.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,6 +72,15 @@ pub struct GpuModuleStatus {
     /// How many GPU nodes there are and how many of them can run GPU work now.
     pub gpu_nodes: GpuNodesStatus,
 
+    /// What the module did to the release last, newest first, at most ten operations.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    pub history: Vec<Operation>,
+
+    /// When the module tries again after a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_attempt: Option<Time>,
+
     /// The last value of the annotation gpu-manager.kyma-project.io/reconcile-at that was acted upon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_handled_reconcile_at: Option<String>,
@@ -93,6 +102,51 @@ pub struct ReleaseStatus {
     pub revision: i64,
     /// SHA-256 of the values of that revision, in hexadecimal.
     pub values_digest: String,
+}
+
+/// Something that the module did to the release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Operation {
+    /// When it ended.
+    pub time: Time,
+    /// Install, Upgrade, Rollback or Uninstall.
+    pub operation: OperationKind,
+    /// Chart version before, where there was a release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Chart version that was to be installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Newest revision of the release afterwards, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// Succeeded or Failed.
+    pub outcome: Outcome,
+    /// Why it was done, or why it failed.
+    pub message: String,
+}
+
+/// What was done to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OperationKind {
+    /// The first `helm upgrade --install`.
+    Install,
+    /// A later one.
+    Upgrade,
+    /// `helm rollback`.
+    Rollback,
+    /// `helm uninstall`.
+    Uninstall,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Outcome {
+    /// As it should.
+    Succeeded,
+    /// With an error.
+    Failed,
 }
 
 /// The driver that the module asks NVIDIA's operator for.
@@ -146,6 +200,14 @@ pub enum ConditionType {
 }
 
 impl ConditionType {
+    /// Every type.
+    pub const ALL: [Self; 4] = [
+        Self::Configured,
+        Self::Installed,
+        Self::OperandsReady,
+        Self::Ready,
+    ];
+
     /// The word in the condition's `type`.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,5 +1,3 @@
-use kube::CustomResourceExt;
-
 use super::*;
 
 #[test]
@@ -17,10 +15,12 @@ fn crd_file_is_what_the_types_say() {
 }
 
 #[test]
-fn schema_has_no_defaults() {
-    let crd = serde_json::to_value(GpuModule::crd()).unwrap();
-    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    assert!(!schema.to_string().contains("\"default\":"), "{schema}");
+fn schema_has_no_default_but_the_empty_spec() {
+    let crd = serde_json::to_value(crate::crds::crd()).unwrap();
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    assert_eq!(schema.to_string().matches("\"default\":").count(), 1, "{schema}");
+    assert_eq!(schema["properties"]["spec"]["default"], serde_json::json!({}));
+    assert!(schema["required"].is_null(), "{}", schema["required"]);
 }
 
 /// Walks the schema of the spec and names what has no bound.
@@ -45,7 +45,7 @@ fn unbounded(path: &str, schema: &serde_json::Value, found: &mut Vec<String>) {
 
 #[test]
 fn every_string_list_and_map_of_the_spec_is_bounded() {
-    let crd = serde_json::to_value(GpuModule::crd()).unwrap();
+    let crd = serde_json::to_value(crate::crds::crd()).unwrap();
     let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     let mut found = Vec::new();
     unbounded("spec", schema, &mut found);

@@ -19,7 +19,7 @@ use prometheus_client::{
 
 pub use self::labels::{HelmOperation, HelmResult, ReleaseLabels, Verb, VerbLabel};
 use self::labels::{NoLabels, OperationLabel, OperationResultLabels, StateLabel};
-use crate::api::State;
+use crate::api::{GpuModuleStatus, State};
 
 /// Media type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -71,6 +71,24 @@ impl Metrics {
     /// The counter that the API client fills.
     pub fn api_requests(&self) -> ApiRequests {
         self.families().requests.clone()
+    }
+
+    /// What the GpuModule's status says; `None` if there is no GpuModule.
+    pub fn show(&self, status: Option<&GpuModuleStatus>) {
+        self.set_module(status.map(|status| status.state));
+        let release = status.and_then(|status| {
+            let (release, driver) = (status.release.as_ref()?, status.driver.as_ref());
+            let branch = driver.and_then(|driver| driver.branch);
+            Some(ReleaseLabels {
+                chart_version: release.chart_version.clone(),
+                app_version: release.app_version.clone(),
+                driver_branch: branch.map(|branch| branch.to_string()).unwrap_or_default(),
+            })
+        });
+        self.set_release(release.as_ref());
+        if let Some(status) = status {
+            self.set_gpu_nodes(status.gpu_nodes.total, status.gpu_nodes.usable);
+        }
     }
 
     /// The state that the GpuModule's status shows; `None` if there is no GpuModule.

@@ -4,12 +4,19 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt};
+use semver::Version;
 
 use super::reduce;
-use crate::api::{LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE, STACK_CLUSTER_ROLE};
+use crate::api::{
+    GpuModule, GpuModuleStatus, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE,
+    STACK_CLUSTER_ROLE,
+};
 use crate::catalogue::MinorVersion;
-use crate::facts::{History, ReleaseFacts, SurroundingNamespace, Surroundings};
+use crate::desired::digest;
+use crate::facts::{Comparison, History, ReleaseFacts, SurroundingNamespace, Surroundings};
+use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 
 /// Selects the Secrets in which Helm keeps the release.
@@ -65,6 +72,36 @@ pub async fn read_surroundings(client: &Client, now: Timestamp) -> Result<Surrou
         cluster_role: role.map(|role| reduce::owner(&role.metadata)),
         read_at: now,
     })
+}
+
+/// The newest revision as Helm sees it, values included; `None` without a release.
+pub async fn read_through_helm(helm: &Helm, release: &ReleaseRef) -> Result<Option<Comparison>, HelmError> {
+    let Some(found) = helm.get_metadata(release).await? else {
+        return Ok(None);
+    };
+    let Some(values) = helm.get_values(release, Some(found.revision)).await? else {
+        return Ok(None);
+    };
+    let version = found.version.trim_start_matches('v');
+    let chart_version = Version::parse(version).map_err(|error| HelmError::Output {
+        verb: "get metadata",
+        reason: format!("chart version {version} cannot be read: {error}"),
+    })?;
+    Ok(Some(Comparison {
+        revision: found.revision,
+        chart_version,
+        app_version: found.app_version,
+        values_digest: digest([values.to_string().as_bytes()]),
+    }))
+}
+
+/// The status of a GpuModule whose spec cannot be read.
+pub async fn read_status(client: &Client, name: &str) -> Result<Option<GpuModuleStatus>, ApiError> {
+    let kind = ApiResource::erase::<GpuModule>(&());
+    let modules = Api::<DynamicObject>::all_with(client.clone(), &kind);
+    let what = format!("read GpuModule {name}");
+    let object = found(deadline(API_DEADLINE, what, modules.get(name)).await)?;
+    Ok(object.and_then(|mut object| serde_json::from_value(object.data["status"].take()).ok()))
 }
 
 /// Version of the API server.

@@ -31,7 +31,9 @@ use crate::facts::{
 use view::{Access, View};
 use watch::Watched;
 
-pub use live::{kubernetes_version, read_history, read_release, read_surroundings};
+pub use live::{
+    kubernetes_version, read_history, read_release, read_status, read_surroundings, read_through_helm,
+};
 
 #[cfg(test)]
 mod tests;

@@ -146,11 +146,13 @@ pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
 
 /// A DaemonSet of NVIDIA's operator or of the release; `None` for any other.
 pub fn daemon_set(set: &DaemonSet) -> Option<DaemonSetFacts> {
+    let managed = match set.labels().get(LABEL_MANAGED_BY).map(String::as_str) {
+        Some("gpu-operator") => true,
+        // Others may have put a chart of their own into the namespace.
+        Some("Helm") => owner(&set.metadata).is_some_and(|owner| owner.is_module_release()),
+        _ => false,
+    };
     // NVIDIA's operator leaves its usual label off driver DaemonSets that a NVIDIADriver asked for.
-    let managed = set
-        .labels()
-        .get(LABEL_MANAGED_BY)
-        .is_some_and(|by| by == "gpu-operator" || by == "Helm");
     let is_driver = set
         .labels()
         .get("app.kubernetes.io/component")

@@ -1,1 +1,4 @@
+//! What objects are reduced to, and how a view follows its watch. The whole on a fake API: `tests/fake_api`.
 
+mod reduction;
+mod view;

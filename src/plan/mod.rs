@@ -7,6 +7,7 @@ mod attempts;
 mod deletion;
 mod foreign;
 mod hold;
+mod pause;
 mod release;
 
 use jiff::{SignedDuration, Timestamp};
@@ -22,6 +23,7 @@ use crate::helm::RevisionStatus;
 pub use attempts::{Attempts, Failure};
 pub use foreign::Foreign;
 pub use hold::Hold;
+pub use pause::{SOON, pause};
 
 #[cfg(test)]
 mod tests;
@@ -127,6 +129,18 @@ pub enum Cause {
     Retry,
     /// Somebody else changed the release.
     ForeignChange,
+}
+
+impl Cause {
+    /// In words, for `helm history` and the status.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Changed => "values or chart changed",
+            Self::Retry => "the last try failed",
+            Self::ForeignChange => "the release was not as wanted",
+        }
+    }
 }
 
 /// What is waited for.

@@ -1,9 +1,9 @@
 //! Conditions without time become conditions with time.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::Report;
-use crate::api::{ConditionType, condition};
+use crate::api::{ConditionType, GpuModuleStatus, condition};
 
 /// Most characters of a condition's message; Kubernetes allows 32,768, a person reads fewer.
 const MAX_MESSAGE: usize = 1024;
@@ -54,9 +54,14 @@ impl Verdict {
 }
 
 /// Dates the verdicts: a transition time changes only with the status of its condition.
-pub fn merge(report: &Report<'_>, verdicts: &[(ConditionType, Verdict)]) -> Vec<Condition> {
+pub fn merge(
+    previous: Option<&GpuModuleStatus>,
+    generation: i64,
+    now: Timestamp,
+    verdicts: &[(ConditionType, Verdict)],
+) -> Vec<Condition> {
     let dated = |(kind, verdict): &(ConditionType, Verdict)| {
-        let old = report.previous.and_then(|previous| condition(previous, *kind));
+        let old = previous.and_then(|previous| condition(previous, *kind));
         let since = old
             .filter(|old| old.status == verdict.status)
             .map(|old| old.last_transition_time.clone());
@@ -65,14 +70,14 @@ pub fn merge(report: &Report<'_>, verdicts: &[(ConditionType, Verdict)]) -> Vec<
             status: verdict.status.to_owned(),
             reason: verdict.reason.to_owned(),
             message: verdict.message.chars().take(MAX_MESSAGE).collect(),
-            last_transition_time: since.unwrap_or_else(|| Time(whole_seconds(report.now))),
-            observed_generation: Some(report.generation),
+            last_transition_time: since.unwrap_or_else(|| Time(whole_seconds(now))),
+            observed_generation: Some(generation),
         }
     };
     verdicts.iter().map(dated).collect()
 }
 
 /// Kubernetes keeps transition times in whole seconds; a fraction would never compare equal after a read.
-fn whole_seconds(at: jiff::Timestamp) -> jiff::Timestamp {
-    jiff::Timestamp::from_second(at.as_second()).unwrap_or(at)
+pub fn whole_seconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

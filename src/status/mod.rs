@@ -4,11 +4,14 @@
 //! recorded are kept. So nothing in it can be stale, and an unchanged world gives an equal status.
 
 mod conditions;
+mod history;
 mod installed;
 mod nodes;
 mod operands;
+mod unreadable;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{
     ConditionType, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus, State,
@@ -16,10 +19,12 @@ use crate::api::{
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
 use crate::plan::{Failure, Hold, Plan, Wait};
-use conditions::Verdict;
+use conditions::{Verdict, whole_seconds};
 use operands::Operands;
 
+pub use history::Ended;
 pub use operands::STARTING_LIMIT;
+pub use unreadable::unreadable;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +48,10 @@ pub struct Report<'a> {
     pub plan: &'a Plan,
     /// The failure that stopped the pass, or that its pause is for.
     pub failure: Option<&'a Failure>,
+    /// What has just been done to the release.
+    pub ended: Option<&'a Ended>,
+    /// When the next try is, after a failure.
+    pub next_attempt: Option<Timestamp>,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }
@@ -70,7 +79,9 @@ pub fn compute(report: &Report<'_>) -> Computed {
     );
 
     let conditions = conditions::merge(
-        report,
+        report.previous,
+        report.generation,
+        report.now,
         &[
             (ConditionType::Configured, configured),
             (ConditionType::Installed, installed.verdict),
@@ -89,6 +100,8 @@ pub fn compute(report: &Report<'_>) -> Computed {
             Err(_) => report.previous.and_then(|previous| previous.driver.clone()),
         },
         gpu_nodes: gpu_nodes(report),
+        history: history::append(report),
+        next_attempt: report.next_attempt.map(|at| Time(whole_seconds(at))),
         last_handled_reconcile_at: report.handled_reconcile_at.map(ToOwned::to_owned),
     };
     let recheck = [operands.recheck, installed.recheck]

@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use super::*;
-use crate::api::{RELEASE_NAME, condition};
+use crate::api::{OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::Catalogue;
 use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::facts::{DaemonSetFacts, DriverChange, DriverFacts, DriverImage, NodeFacts};
@@ -20,6 +20,7 @@ struct Case {
     observed: Observed,
     plan: Plan,
     failure: Option<Failure>,
+    ended: Option<Ended>,
 }
 
 impl Case {
@@ -40,6 +41,7 @@ impl Case {
             observed,
             plan: Plan::Keep,
             failure: None,
+            ended: None,
         }
     }
 
@@ -53,6 +55,8 @@ impl Case {
             observed: &self.observed,
             plan: &self.plan,
             failure: self.failure.as_ref(),
+            ended: self.ended.as_ref(),
+            next_attempt: None,
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();
@@ -470,4 +474,44 @@ fn somebody_elses_operation_is_bounded() {
     case.previous = Some(case.compute().status);
     case.now = case.compute().recheck.unwrap();
     assert_eq!(case.state(), State::Error);
+}
+
+#[test]
+fn history_keeps_the_last_ten_operations_newest_first_with_reasons() {
+    let mut case = Case::deployed(vec![]);
+    case.ended = Some(Ended {
+        action: upgrade(Cause::Install),
+        failure: None,
+    });
+    let first = case.compute().status;
+    assert_eq!(first.history[0].operation, OperationKind::Install);
+    assert_eq!(
+        (first.history[0].from.as_deref(), first.history[0].to.as_deref()),
+        (None, Some("26.7.0"))
+    );
+    assert_eq!(first.history[0].message, "install");
+
+    case.previous = Some(first);
+    case.ended = Some(Ended {
+        action: upgrade(Cause::Changed),
+        failure: Some("helm says no".to_owned()),
+    });
+    let second = case.compute().status;
+    assert_eq!(second.history.len(), 2);
+    assert_eq!(second.history[0].from.as_deref(), Some("26.7.0"));
+    assert_eq!(
+        (second.history[0].outcome, second.history[0].message.as_str()),
+        (Outcome::Failed, "helm says no")
+    );
+
+    for _ in 0..20 {
+        case.previous = Some(case.compute().status);
+    }
+    assert_eq!(case.compute().status.history.len(), 10);
+    case.ended = None;
+    assert_eq!(
+        case.compute().status.history,
+        case.previous.as_ref().unwrap().history,
+        "nothing new, nothing moved"
+    );
 }

@@ -1,12 +1,14 @@
 //! Writes `hack/deploy/rbac/release.yaml` from what the charts render, or checks
 //! that it is up to date (`--check`).
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use e2e::{
-    rbac::{Sources, charts_dir, derive},
+    charts::Charts,
+    interrupt,
+    rbac::{Sources, derive, versions},
     tools::{Tool, Tools, repository_root},
 };
 
@@ -16,9 +18,9 @@ struct Args {
     /// Compare with the file instead of writing it.
     #[arg(long)]
     check: bool,
-    /// Folder with the chart archives gpu-operator-<version>.tgz.
-    #[arg(long, default_value_os_t = charts_dir())]
-    charts: PathBuf,
+    /// Folder with NVIDIA's chart archives, gpu-operator-v<version>.tgz; looked for when none is given.
+    #[arg(long)]
+    charts: Option<PathBuf>,
     /// The helm binary; the one that ships is built when none is given.
     #[arg(long, env = "HELM_BIN")]
     helm: Option<PathBuf>,
@@ -27,16 +29,27 @@ struct Args {
     dir: PathBuf,
 }
 
-fn main() -> Result<()> {
-    let args = Args::parse();
+fn main() -> ExitCode {
+    interrupt::main(generate(Args::parse()))
+}
+
+async fn generate(args: Args) -> Result<()> {
     let path = args.dir.join("release.yaml");
-    let helm = match args.helm {
-        Some(helm) => helm,
-        None => Tools::ensure()?.path(Tool::Helm),
+    let tools = Tools::ensure()?;
+    let charts = if let Some(charts) = args.charts {
+        charts
+    } else {
+        let versions = versions()?;
+        let versions: Vec<_> = versions.iter().map(String::as_str).collect();
+        let Some(found) = Charts::nvidia(&tools, &versions, "the derivation of the rights").await? else {
+            return Ok(());
+        };
+        found.dir().to_owned()
     };
+    let helm = args.helm.unwrap_or_else(|| tools.path(Tool::Helm));
     let wanted = derive(&Sources {
         helm,
-        charts: args.charts,
+        charts,
         values: args.dir.join("values"),
     })?
     .to_yaml()?;

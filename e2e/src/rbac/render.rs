@@ -9,12 +9,10 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::ReleaseRights;
-use crate::tools::repository_root;
+use gpu_manager::catalogue::{Catalogue, Stage};
 
-/// Versions whose releases the operator may meet: those it installs and those it
-/// upgrades from.
-const VERSIONS: &[&str] = &["v26.7.0", "v26.3.3", "v25.10.1"];
+use super::ReleaseRights;
+
 /// The oldest Kubernetes the module supports.
 const KUBE_VERSION: &str = "1.33.0";
 
@@ -23,25 +21,25 @@ const KUBE_VERSION: &str = "1.33.0";
 pub struct Sources {
     /// The helm binary.
     pub helm: PathBuf,
-    /// Folder with the chart archives `gpu-operator-<version>.tgz`.
+    /// Folder with the chart archives `gpu-operator-v<version>.tgz`.
     pub charts: PathBuf,
     /// Folder with the values files; each is rendered with each chart.
     pub values: PathBuf,
 }
 
-/// The folder with the chart archives: `GPU_OPERATOR_CHARTS`, or `shared/charts` beside
-/// the repository.
-pub fn charts_dir() -> PathBuf {
-    std::env::var_os("GPU_OPERATOR_CHARTS")
-        .map_or_else(|| repository_root().join("../shared/charts"), PathBuf::from)
+/// Versions whose releases the operator may meet: those it installs and those it upgrades from.
+pub fn versions() -> Result<Vec<String>> {
+    let catalogue = Catalogue::compiled_in()?;
+    let met = catalogue.charts().filter(|chart| chart.stage != Stage::Retired);
+    Ok(met.map(|chart| chart.version.to_string()).collect())
 }
 
 /// The rights that all renders together need.
 pub fn derive(sources: &Sources) -> Result<ReleaseRights> {
     let values = files(&sources.values)?;
     let mut rights = ReleaseRights::new();
-    for version in VERSIONS {
-        let chart = sources.charts.join(format!("gpu-operator-{version}.tgz"));
+    for version in versions()? {
+        let chart = sources.charts.join(format!("gpu-operator-v{version}.tgz"));
         ensure!(
             chart.is_file(),
             "the chart {} is missing: name the folder that holds it in GPU_OPERATOR_CHARTS",

@@ -4,8 +4,9 @@
 mod manager;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use e2e::charts::Charts;
 use e2e::cluster::{Cluster, FakeNode, Mark, Options};
-use e2e::rbac::{Sources, charts_dir, derive};
+use e2e::rbac::{Sources, derive, versions};
 use e2e::tools::{Tool, Tools, repository_root};
 use e2e::wait::eventually;
 use k8s_openapi::api::core::v1::Secret;
@@ -17,6 +18,13 @@ use manager::{Manager, RELEASE, SOON, values_dir};
 
 /// How the API server calls the manager's ServiceAccount.
 const USER: &str = "system:serviceaccount:gpu-manager:gpu-manager";
+
+/// NVIDIA's charts; the stand-in's rights would say nothing about theirs.
+async fn charts() -> Result<Option<Charts>> {
+    let versions = versions()?;
+    let versions: Vec<_> = versions.iter().map(String::as_str).collect();
+    Charts::nvidia(&Tools::ensure()?, &versions, "the test of the rights").await
+}
 
 /// Fails unless the API server refused for want of rights.
 fn forbidden<T>(what: &str, answer: Result<T, kube::Error>) -> Result<()> {
@@ -69,6 +77,11 @@ async fn serve_pod_monitors(cluster: &Cluster) -> Result<()> {
 
 #[tokio::test]
 async fn helm_works_with_the_rights_of_the_service_account() -> Result<()> {
+    let Some(charts) = charts().await? else {
+        return Ok(());
+    };
+    let chart = |version: &str| charts.archive(version).display().to_string();
+    let (older, newer) = (chart("26.3.3"), chart("26.7.0"));
     let cluster = Cluster::start(Options::full()).await?;
     cluster.create_node(&FakeNode::new("cpu-0")).await?;
     serve_pod_monitors(&cluster).await?;
@@ -86,11 +99,11 @@ async fn helm_works_with_the_rights_of_the_service_account() -> Result<()> {
     .await?;
     let start = cluster.audit().mark()?;
 
-    manager.apply_crds("v26.3.3").await?;
-    manager.upgrade("v26.3.3", "gardenlinux.yaml")?;
-    manager.apply_crds("v26.7.0").await?;
-    manager.upgrade("v26.7.0", "options.yaml")?;
-    manager.upgrade("v26.7.0", "existing-nfd.yaml")?;
+    manager.apply_crds(&older).await?;
+    manager.upgrade(&older, "gardenlinux.yaml")?;
+    manager.apply_crds(&newer).await?;
+    manager.upgrade(&newer, "options.yaml")?;
+    manager.upgrade(&newer, "existing-nfd.yaml")?;
     manager.rollback("2")?;
     let revision = manager.revision()?;
     ensure!(revision == 4, "the rollback should be revision 4, not {revision}");
@@ -132,11 +145,14 @@ async fn the_service_account_may_not_do_what_nothing_needs() -> Result<()> {
     forbidden("binding cluster-admin", answer)
 }
 
-#[test]
-fn the_generated_roles_are_up_to_date() -> Result<()> {
+#[tokio::test]
+async fn the_generated_roles_are_up_to_date() -> Result<()> {
+    let Some(charts) = charts().await? else {
+        return Ok(());
+    };
     let derived = derive(&Sources {
         helm: Tools::ensure()?.path(Tool::Helm),
-        charts: charts_dir(),
+        charts: charts.dir().to_owned(),
         values: values_dir(),
     })?;
     let path = repository_root().join("hack/deploy/rbac/release.yaml");

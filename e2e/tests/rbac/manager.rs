@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::{Cluster, client_for};
-use e2e::rbac::charts_dir;
 use e2e::tools::{Tool, repository_root};
 use e2e::wait::eventually;
 use k8s_openapi::api::core::v1::Namespace;
@@ -35,11 +34,6 @@ const FLAGS: &[&str] = &[
 /// The values files that the rights are derived from.
 pub fn values_dir() -> PathBuf {
     repository_root().join("hack/deploy/rbac/values")
-}
-
-fn chart(version: &str) -> String {
-    let archive = charts_dir().join(format!("gpu-operator-{version}.tgz"));
-    archive.display().to_string()
 }
 
 /// The manager's ServiceAccount: its client, and helm with its kubeconfig.
@@ -92,8 +86,8 @@ impl Manager {
     }
 
     /// Applies a chart's CRDs and waits until they are served.
-    pub async fn apply_crds(&self, version: &str) -> Result<()> {
-        let manifest = self.helm(&["show", "crds", &chart(version)])?;
+    pub async fn apply_crds(&self, chart: &str) -> Result<()> {
+        let manifest = self.helm(&["show", "crds", chart])?;
         let resource = ApiResource::erase::<CustomResourceDefinition>(&());
         let objects: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
@@ -130,9 +124,9 @@ impl Manager {
     }
 
     /// Installs or upgrades the release.
-    pub fn upgrade(&self, version: &str, values: &str) -> Result<String> {
-        let (chart, values) = (chart(version), values_dir().join(values).display().to_string());
-        let what = ["upgrade", "--install", RELEASE, &chart, "--values", &values];
+    pub fn upgrade(&self, chart: &str, values: &str) -> Result<String> {
+        let values = values_dir().join(values).display().to_string();
+        let what = ["upgrade", "--install", RELEASE, chart, "--values", &values];
         let how = ["--namespace", RELEASE, "--reset-values", "--skip-crds"];
         self.helm(&[&what[..], &how, FLAGS].concat())
     }

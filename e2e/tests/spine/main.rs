@@ -1,18 +1,18 @@
-//! The spine on a real API server with real helm: a GpuModule becomes a running release.
+//! The spine on a real API server with real helm: a GpuModule becomes a running release, stays one, and goes again.
+//!
+//! The operator runs as its own process with a token of exactly its ServiceAccount; NVIDIA's controller is simulated.
+
+mod api_server;
+mod bad_input;
+mod by_hand;
+mod changes;
+mod crd;
+mod delete;
+mod foreign;
+mod install;
+mod killed;
 mod lab;
-
-use std::time::Duration;
-
-use anyhow::{Result, ensure};
-use gpu_manager::api::State;
-use lab::Lab;
-use serde_json::json;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn installs_and_uninstalls() -> Result<()> {
-    let lab = Lab::start().await?;
-    lab.apply(json!({})).await?;
-    let status = lab.until(State::Ready, Duration::from_mins(2)).await?;
-    ensure!(status.gpu_nodes.summary == "2/2");
-    Ok(())
-}
+mod quiet;
+mod replicas;
+mod start;
+mod upgrade;

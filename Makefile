@@ -1,0 +1,44 @@
+# `make` lists the targets. Rust and Go are all that is needed; no Docker, no cluster.
+
+CARGO ?= cargo
+# Variables that the programs read: KEEP, ACCEPT, CUDA_IMAGE, KUBECONFIG, GPU_OPERATOR_CHARTS, GPU_MANAGER_CACHE.
+# Given on make's command line, they reach them by themselves.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test acceptance lint crds rbac generated charts toolchain
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: toolchain ## Show the module's whole life on a local cluster (KEEP=1 keeps it)
+	@$(CARGO) build --locked --package gpu-manager --package e2e --bin gpu-manager --bin demo
+	@$(CARGO) run --locked --quiet --package e2e --bin demo
+
+test: toolchain ## Run every test, from unit to end to end
+	@hack/test.sh
+
+acceptance: toolchain ## Go the demo's path on a real cluster (KUBECONFIG=<file>, CUDA_IMAGE=, ACCEPT=yes)
+	@$(CARGO) build --locked --package e2e --bin acceptance
+	@$(CARGO) run --locked --quiet --package e2e --bin acceptance
+
+lint: ## Check format and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+
+crds: ## Generate crds/ from the types
+	$(CARGO) run --locked --quiet --package gpu-manager -- crds > .crds.tmp
+	mv .crds.tmp crds/operator.kyma-project.io_gpumodules.yaml
+
+rbac: ## Generate hack/deploy/rbac/release.yaml from the charts
+	$(CARGO) run --locked --quiet --package e2e --bin rbac
+
+generated: ## Check that the generated files are up to date
+	$(CARGO) run --locked --quiet --package gpu-manager -- crds | diff -u crds/operator.kyma-project.io_gpumodules.yaml -
+	$(CARGO) run --locked --quiet --package e2e --bin rbac -- --check
+
+charts: toolchain ## Copy the chart archives that the image needs into charts/
+	@$(CARGO) run --locked --quiet --package e2e --bin charts
+
+toolchain:
+	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: install it from https://rustup.rs and run again" >&2; exit 1; }
+	@command -v go >/dev/null || { echo "Go is missing: install Go 1.26 or newer from https://go.dev/dl and run again" >&2; exit 1; }

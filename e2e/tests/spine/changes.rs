@@ -1,0 +1,172 @@
+//! A changed spec reaches NVIDIA's objects; the two ways to tell the operator when to look.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::wait::eventually;
+use gpu_manager::api::{ANNOTATION_RECONCILE_AT, ConditionType, LABEL_REVISION, RELEASE_NAMESPACE, State};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::lab::wrapper::WrappedHelm;
+use crate::lab::{Lab, STEP, reason};
+
+/// Nobody but NVIDIA's toolkit may read this.
+const SECRET: &str = "sesame-open-4711";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_and_the_driver_branch_reach_nvidias_objects() -> Result<()> {
+    let lab = Lab::start().await?;
+    let helm = WrappedHelm::new(&lab)?;
+    let manager = lab.manager_with(&helm).await?;
+    lab.apply(json!({})).await?;
+    lab.until(State::Ready).await?;
+    let default = lab.cluster_policy().await?["spec"]["mig"]["strategy"].clone();
+    ensure!(default == "single", "the chart's default is {default}");
+
+    let environment = json!([{ "name": "SECRET", "value": SECRET }]);
+    lab.apply(json!({ "values": { "mig": { "strategy": "mixed" }, "toolkit": { "env": environment } } }))
+        .await?;
+    lab.until_revision(2).await?;
+    lab.until(State::Ready).await?;
+    let policy = lab.cluster_policy().await?;
+    ensure!(
+        policy["spec"]["mig"]["strategy"] == "mixed",
+        "{}",
+        policy["spec"]["mig"]
+    );
+    ensure!(
+        policy["spec"]["toolkit"].to_string().contains(SECRET),
+        "{}",
+        policy["spec"]["toolkit"]
+    );
+    let revisions = lab.revisions().await?;
+    ensure!(revisions[1].labels[LABEL_REVISION] == "2", "{revisions:?}");
+
+    lab.apply(json!({})).await?;
+    lab.until_revision(3).await?;
+    lab.until(State::Ready).await?;
+    let policy = lab.cluster_policy().await?;
+    ensure!(
+        policy["spec"]["mig"]["strategy"] == default,
+        "{}",
+        policy["spec"]["mig"]
+    );
+
+    let log = manager.process.log();
+    ensure!(!log.contains(SECRET), "a value is in the log");
+    let changes = helm.changes();
+    ensure!(
+        !changes.concat().contains(SECRET),
+        "a value is on a command line: {changes:?}"
+    );
+
+    lab.apply(json!({ "driver": { "branch": 590 } })).await?;
+    lab.until_revision(4).await?;
+    ensure!(lab.nvidia_driver().await?["spec"]["version"] == "590");
+    until_driver_pods_run(&lab, ":590-").await?;
+    let status = lab
+        .until_status("Ready with branch 590 everywhere", |status| {
+            status.state == State::Ready && status.gpu_nodes.summary == "2/2"
+        })
+        .await?;
+    ensure!(
+        serde_json::to_value(&status)?["driver"]["branch"] == 590,
+        "{:?}",
+        status.driver
+    );
+    helm.ensure_one_by_one()
+}
+
+/// Waits until the driver on both GPU nodes comes from an image with that text, and is ready.
+async fn until_driver_pods_run(lab: &Lab, image: &str) -> Result<()> {
+    let pods = Api::<Pod>::namespaced(lab.cluster.client(), RELEASE_NAMESPACE);
+    let params = ListParams::default().labels("app.kubernetes.io/component=nvidia-driver");
+    let rolled = eventually("the new driver on both nodes", STEP, async || {
+        let pods = pods.list(&params).await?.items;
+        let pods: Vec<(String, bool)> = pods.iter().map(driver_pod).collect();
+        let done = pods.len() == 2 && pods.iter().all(|(found, ready)| found.contains(image) && *ready);
+        ensure!(done, "{pods:?}");
+        Ok(())
+    });
+    rolled.await.with_context(|| lab.logs())
+}
+
+/// Image of the driver and whether it is ready.
+fn driver_pod(pod: &Pod) -> (String, bool) {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let image = containers
+        .filter(|container| container.name == "nvidia-driver-ctr")
+        .find_map(|container| container.image.clone());
+    let conditions = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions
+        .filter(|condition| condition.type_ == "Ready")
+        .any(|condition| condition.status == "True");
+    (image.unwrap_or_default(), ready)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reconcile_at_compares_at_once_and_suspend_holds_changes_back() -> Result<()> {
+    let lab = Lab::start().await?;
+    let manager = lab.ready().await?;
+    let comparisons = || manager.process.log().matches("args=\"get metadata").count();
+    let passes = || manager.process.log().matches("decided plan=").count();
+
+    let before = comparisons();
+    lab.annotate(ANNOTATION_RECONCILE_AT, "first").await?;
+    let handled = |wanted: &'static str| {
+        move |status: &gpu_manager::api::GpuModuleStatus| {
+            status.last_handled_reconcile_at.as_deref() == Some(wanted)
+        }
+    };
+    lab.until_status("the first annotation to be handled", handled("first"))
+        .await?;
+    ensure!(
+        comparisons() == before + 1,
+        "{} comparisons after {before}",
+        comparisons()
+    );
+    ensure!(lab.history().await?.len() == 1);
+
+    lab.apply(json!({ "suspend": true, "values": { "mig": { "strategy": "mixed" } } }))
+        .await?;
+    let status = lab.until_reason(ConditionType::Configured, "Suspended").await?;
+    ensure!(status.state == State::Ready, "{status:?}");
+    lab.annotate(ANNOTATION_RECONCILE_AT, "second").await?;
+    lab.until_status("the second annotation to be handled", handled("second"))
+        .await?;
+    // A comparison is due now and cannot be made; that must not keep the operator busy.
+    let before = passes();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let after = passes();
+    ensure!(
+        after - before <= 3,
+        "{} passes in 3 s without any change",
+        after - before
+    );
+    lab.helm_release(
+        &["upgrade"],
+        &[
+            &lab.archive("26.7.0"),
+            "--reuse-values",
+            "--set=dcgmExporter.enabled=false",
+        ],
+    )
+    .await?;
+    lab.until_revision(2).await?;
+
+    lab.apply(json!({ "values": { "mig": { "strategy": "mixed" } } }))
+        .await?;
+    lab.until_revision(3).await?;
+    let status = lab.until(State::Ready).await?;
+    ensure!(reason(&status, ConditionType::Configured) == "Configured");
+    let values = lab.helm_values().await?;
+    ensure!(values["mig"]["strategy"] == "mixed", "{values}");
+    ensure!(values["dcgmExporter"]["enabled"] == Value::Null, "{values}");
+    Ok(())
+}

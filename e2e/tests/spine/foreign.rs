@@ -1,0 +1,197 @@
+//! A stack that somebody else runs is never touched, whatever it is called.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::cluster::Mark;
+use e2e::manager::MANAGER;
+use e2e::wait::eventually;
+use gpu_manager::api::{ANNOTATION_RECONCILE_AT, ConditionType, MODULE_NAME, OTHER_GPU_MODULE_CRD, State};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+
+use crate::lab::wrapper::WrappedHelm;
+use crate::lab::{Lab, message, reason};
+
+/// How long a refused GpuModule may take to go: nobody has work with it.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+/// Name and resourceVersion of every release Secret and of every CRD.
+async fn records(lab: &Lab) -> Result<Vec<(String, String)>> {
+    let secrets = Api::<Secret>::all(lab.cluster.client());
+    let helm = ListParams::default().labels("owner=helm");
+    let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
+    let (secrets, crds) = (
+        secrets.list_metadata(&helm).await?.items,
+        crds.list_metadata(&ListParams::default()).await?.items,
+    );
+    let version = |version: Option<String>| version.unwrap_or_default();
+    let secrets = secrets
+        .iter()
+        .map(|secret| (secret.name_any(), version(secret.resource_version())));
+    let crds = crds
+        .iter()
+        .map(|crd| (crd.name_any(), version(crd.resource_version())));
+    Ok(secrets.chain(crds).collect())
+}
+
+/// Fails if the operator, or a helm of its, has written anything but its status, its Lease and Events.
+fn ensure_hands_off(lab: &Lab, since: Mark) -> Result<()> {
+    let account = format!("system:serviceaccount:{MANAGER}:{MANAGER}");
+    let writes: Vec<_> = lab
+        .cluster
+        .audit()
+        .since(since)?
+        .into_iter()
+        .filter(|event| event.user.username == account)
+        .filter(|event| !["get", "list", "watch"].contains(&event.verb.as_str()))
+        .map(|event| format!("{} {}", event.verb, event.request_uri))
+        .filter(|write| {
+            !["/gpumodules/default/status", "/leases", "/events"]
+                .iter()
+                .any(|own| write.contains(own))
+        })
+        .collect();
+    ensure!(writes.is_empty(), "{writes:#?}");
+    Ok(())
+}
+
+/// The module is refused for that reason, with that text, and changes nothing; deleting it ends at once.
+async fn refused(lab: &Lab, helm: &WrappedHelm, why: &str, text: &str) -> Result<()> {
+    let start = lab.cluster.audit().mark()?;
+    let (before, changes) = (records(lab).await?, helm.changes().len());
+    lab.apply(json!({})).await?;
+    let status = lab.until_reason(ConditionType::Configured, why).await?;
+    ensure!(status.state == State::Warning, "{status:?}");
+    ensure!(status.description.contains(text), "{}", status.description);
+    ensure!(
+        message(&status, ConditionType::Configured) == status.description,
+        "{status:?}"
+    );
+    ensure!(status.release.is_none(), "{:?}", status.release);
+    // A full comparison is refused too.
+    lab.annotate(ANNOTATION_RECONCILE_AT, "now").await?;
+    let status = lab
+        .until_status("the annotation to be handled", |status| {
+            status.last_handled_reconcile_at.is_some()
+        })
+        .await?;
+    ensure!(reason(&status, ConditionType::Configured) == why, "{status:?}");
+
+    let module = lab.module().await?;
+    ensure!(module.finalizers().is_empty(), "{:?}", module.finalizers());
+    lab.modules.delete(MODULE_NAME, &DeleteParams::default()).await?;
+    eventually("the refused GpuModule to be gone", AT_ONCE, async || {
+        ensure!(lab.modules.get_opt(MODULE_NAME).await?.is_none());
+        Ok(())
+    })
+    .await?;
+    ensure!(
+        records(lab).await? == before,
+        "{before:?} became {:?}",
+        records(lab).await?
+    );
+    ensure!(helm.changes().len() == changes, "helm ran: {:?}", helm.changes());
+    ensure_hands_off(lab, start)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_of_the_same_name_is_left_alone() -> Result<()> {
+    let lab = Lab::start().await?;
+    let helm = WrappedHelm::new(&lab)?;
+    lab.helm_release(&["install"], &[&lab.archive("26.7.0"), "--create-namespace"])
+        .await?;
+    let _manager = lab.manager_with(&helm).await?;
+    refused(
+        &lab,
+        &helm,
+        "ForeignRelease",
+        "Helm release gpu-operator/gpu-operator",
+    )
+    .await?;
+    let history = lab.history().await?;
+    ensure!(history == [(1, "deployed".to_owned())], "{history:?}");
+
+    // Once it is gone, the module installs its own.
+    lab.apply(json!({})).await?;
+    lab.until_reason(ConditionType::Configured, "ForeignRelease")
+        .await?;
+    lab.helm_release(&["uninstall"], &[]).await?;
+    lab.annotate(ANNOTATION_RECONCILE_AT, "uninstalled").await?;
+    let status = lab.until(State::Ready).await?;
+    ensure!(status.release.context("no release")?.revision == 1);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_stacks_and_the_other_module_are_left_alone() -> Result<()> {
+    let lab = Lab::start().await?;
+    let helm = WrappedHelm::new(&lab)?;
+    let _manager = lab.manager_with(&helm).await?;
+
+    // A release of another name in another namespace.
+    let chart = lab.archive("26.7.0");
+    lab.helm(&[
+        "install",
+        "my-gpus",
+        &chart,
+        "--namespace=nvidia",
+        "--create-namespace",
+    ])
+    .await?;
+    refused(&lab, &helm, "ForeignRelease", "Helm release nvidia/my-gpus").await?;
+    lab.helm(&["uninstall", "my-gpus", "--namespace=nvidia"]).await?;
+
+    // A ClusterPolicy that no Helm release made. The CRDs of the release before are still there.
+    let policy = json!({
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "metadata": { "name": "by-hand" },
+        "spec": {
+            "operator": {}, "daemonsets": {}, "driver": { "enabled": false }, "toolkit": {}, "devicePlugin": {},
+            "dcgm": {}, "dcgmExporter": {}, "gfd": {}, "nodeStatusExporter": {},
+        },
+    });
+    let file = lab.values_file("policy.json", &policy)?;
+    lab.cluster.kubectl(&["create", "-f", &file]).await?;
+    refused(
+        &lab,
+        &helm,
+        "ForeignRelease",
+        "ClusterPolicy by-hand belongs to no Helm release",
+    )
+    .await?;
+    lab.cluster.kubectl(&["delete", "-f", &file]).await?;
+
+    // The other GPU module; gone, this one goes on by itself.
+    let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
+    let crd = serde_json::from_value(json!({
+        "metadata": { "name": OTHER_GPU_MODULE_CRD },
+        "spec": {
+            "group": "gpu.kyma-project.io",
+            "scope": "Cluster",
+            "names": { "kind": "Gpu", "plural": "gpus", "singular": "gpu" },
+            "versions": [{
+                "name": "v1beta1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    }))?;
+    crds.create(&PostParams::default(), &crd).await?;
+    eventually("the other module's API", AT_ONCE, async || {
+        lab.cluster.kubectl(&["get", "gpus.gpu.kyma-project.io"]).await?;
+        Ok(())
+    })
+    .await?;
+    refused(&lab, &helm, "OtherGpuModule", OTHER_GPU_MODULE_CRD).await?;
+    lab.apply(json!({})).await?;
+    lab.until_reason(ConditionType::Configured, "OtherGpuModule")
+        .await?;
+    crds.delete(OTHER_GPU_MODULE_CRD, &DeleteParams::default())
+        .await?;
+    lab.until(State::Ready).await?;
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! One Event for each change of a condition, neither more nor fewer.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, ensure};
+use e2e::wait::eventually;
+use futures::TryStreamExt as _;
+use gpu_manager::api::GpuModule;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+use kube::runtime::watcher;
+
+use crate::lab::{Lab, STEP};
+
+/// Status and reason by the type of a condition.
+type Conditions = BTreeMap<String, (String, String)>;
+
+/// The conditions as the API server told them one after the other.
+pub struct Statuses {
+    seen: Arc<Mutex<Vec<Conditions>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Statuses {
+    /// Watches the GpuModule from now on.
+    pub fn record(lab: &Lab) -> Self {
+        let seen = Arc::new(Mutex::new(vec![Conditions::new()]));
+        let (modules, sink) = (lab.modules.clone(), Arc::clone(&seen));
+        let task = tokio::spawn(async move {
+            let events = watcher(modules, watcher::Config::default());
+            let ended = events.try_for_each(|event| {
+                if let watcher::Event::Apply(module) | watcher::Event::InitApply(module) = event {
+                    sink.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(conditions(&module));
+                }
+                futures::future::ok(())
+            });
+            let _ = ended.await;
+        });
+        Self { seen, task }
+    }
+
+    /// Compares the changes with the Events about the GpuModule.
+    pub async fn each_change_has_its_event(self, lab: &Lab) -> Result<()> {
+        let events = Api::<Event>::namespaced(lab.cluster.client(), "default");
+        let matched = eventually("one Event for each change", STEP, async || {
+            let mut told = BTreeMap::<_, i32>::new();
+            for event in events.list(&ListParams::default()).await? {
+                if event.regarding.and_then(|about| about.kind).as_deref() != Some("GpuModule") {
+                    continue;
+                }
+                let key = (event.action.unwrap_or_default(), event.reason.unwrap_or_default());
+                *told.entry(key).or_default() += event.series.map_or(1, |series| series.count);
+            }
+            let changes = changes(&self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+            ensure!(told == changes, "told {told:?}, changed {changes:?}");
+            ensure!(told.len() >= 5, "only {told:?}");
+            Ok(())
+        });
+        let result = matched.await;
+        self.task.abort();
+        result
+    }
+}
+
+fn conditions(module: &GpuModule) -> Conditions {
+    let conditions = module.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .map(|condition| {
+            (
+                condition.type_.clone(),
+                (condition.status.clone(), condition.reason.clone()),
+            )
+        })
+        .collect()
+}
+
+/// How often each condition came to each reason.
+fn changes(seen: &[Conditions]) -> BTreeMap<(String, String), i32> {
+    let mut changes = BTreeMap::new();
+    for pair in seen.windows(2) {
+        for (kind, now) in &pair[1] {
+            if pair[0].get(kind) != Some(now) {
+                *changes.entry((kind.clone(), now.1.clone())).or_default() += 1;
+            }
+        }
+    }
+    changes
+}

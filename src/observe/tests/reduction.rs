@@ -1,0 +1,291 @@
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::api::ANNOTATION_SPEC_DIGEST;
+use crate::facts::{NodeFacts, Revision};
+use crate::helm::RevisionStatus;
+use crate::observe::reduce;
+
+fn read<T: DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap()
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn merged(mut object: Value, changes: &[(&str, Value)]) -> Value {
+    for (pointer, value) in changes {
+        *object.pointer_mut(pointer).unwrap() = value.clone();
+    }
+    object
+}
+
+/// A GPU node by its capacity alone.
+fn gpu_node() -> Value {
+    json!({
+        "metadata": { "name": "gpu-0", "creationTimestamp": "2026-11-30T08:00:00Z",
+            "labels": { "worker.gardener.cloud/pool": "gpu", "node.kubernetes.io/instance-type": "m5.large" } },
+        "spec": {},
+        "status": {
+            "capacity": { "cpu": "8", "nvidia.com/gpu": "2" },
+            "allocatable": { "cpu": "8", "nvidia.com/gpu": "1" },
+            "conditions": [{ "type": "MemoryPressure", "status": "False" }, { "type": "Ready", "status": "True" }],
+        },
+    })
+}
+
+fn node(object: Value) -> Option<NodeFacts> {
+    reduce::node(
+        &read::<Node>(object),
+        &["g4dn.".to_owned(), "Standard_NC".to_owned()],
+    )
+}
+
+#[test]
+fn a_gpu_node_in_full() {
+    let expected = NodeFacts {
+        name: "gpu-0".to_owned(),
+        pool: Some("gpu".to_owned()),
+        created: at("2026-11-30T08:00:00Z"),
+        ready: true,
+        schedulable: true,
+        allocatable: 1,
+    };
+    assert_eq!(node(gpu_node()), Some(expected));
+}
+
+#[test]
+fn a_gpu_shows_by_type_label_or_capacity() {
+    let bare = json!({ "metadata": { "name": "n", "labels": {} }, "status": { "capacity": {} } });
+    let labelled = |labels: Value| node(merged(bare.clone(), &[("/metadata/labels", labels)])).is_some();
+    let sized = |capacity: Value| node(merged(bare.clone(), &[("/status/capacity", capacity)])).is_some();
+
+    assert!(
+        node(json!({ "metadata": { "name": "n" } })).is_none(),
+        "a node that has just joined"
+    );
+    for (instance_type, is_gpu) in [
+        ("g4dn.xlarge", true),
+        ("Standard_NC6s_v3", true),
+        ("g4dn", false),
+        ("m5.large", false),
+        ("", false),
+    ] {
+        let labels = json!({ "node.kubernetes.io/instance-type": instance_type });
+        assert_eq!(labelled(labels), is_gpu, "{instance_type}");
+    }
+    for (label, is_gpu) in [
+        ("feature.node.kubernetes.io/pci-10de.present", true),
+        ("feature.node.kubernetes.io/pci-0302_10de.present", true),
+        ("feature.node.kubernetes.io/pci-0300_10de.present", true),
+        ("nvidia.com/gpu.present", true),
+        ("feature.node.kubernetes.io/pci-8086.present", false),
+    ] {
+        assert_eq!(labelled(json!({ label: "true" })), is_gpu, "{label}");
+        assert!(!labelled(json!({ label: "false" })), "{label}");
+    }
+    for (resource, is_gpu) in [
+        ("nvidia.com/gpu", true),
+        ("nvidia.com/gpu.shared", true),
+        ("nvidia.com/mig-1g.5gb", true),
+        ("amd.com/gpu", false),
+        ("nvidia.com/gpu.memory", false),
+    ] {
+        assert_eq!(sized(json!({ resource: "1" })), is_gpu, "{resource}");
+        assert!(!sized(json!({ resource: "0" })), "{resource}");
+    }
+}
+
+#[test]
+fn whole_shared_and_divided_gpus_are_all_counted() {
+    let allocatable = json!({ "cpu": "8", "nvidia.com/gpu": "2", "nvidia.com/gpu.shared": "4", "nvidia.com/mig-1g.5gb": "7",
+        "nvidia.com/mig-2g.10gb": "what", "amd.com/gpu": "9" });
+    let facts = node(merged(gpu_node(), &[("/status/allocatable", allocatable)])).unwrap();
+    assert_eq!(facts.allocatable, 13);
+}
+
+#[test]
+fn cordoned_unready_and_silent_nodes_are_not_usable() {
+    let facts = |changes: &[(&str, Value)]| node(merged(gpu_node(), changes)).unwrap();
+    assert!(facts(&[]).is_usable());
+    let cordoned = facts(&[("/spec", json!({ "unschedulable": true }))]);
+    assert!(!cordoned.schedulable && !cordoned.is_usable());
+    assert!(facts(&[("/spec", json!({ "unschedulable": false }))]).schedulable);
+    for conditions in [
+        json!([]),
+        json!([{ "type": "Ready", "status": "False" }]),
+        // The node controller's word for a kubelet that is silent.
+        json!([{ "type": "Ready", "status": "Unknown" }]),
+    ] {
+        let facts = facts(&[("/status/conditions", conditions.clone())]);
+        assert!(!facts.ready && !facts.is_usable(), "{conditions}");
+    }
+    assert!(!facts(&[("/status/allocatable", json!({ "nvidia.com/gpu": "0" }))]).is_usable());
+}
+
+#[test]
+fn a_heartbeat_changes_no_fact() {
+    let later = merged(
+        gpu_node(),
+        &[(
+            "/status/conditions",
+            json!([{ "type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-30T09:00:00Z" }]),
+        )],
+    );
+    assert_eq!(node(later), node(gpu_node()));
+}
+
+fn secret(labels: &Value) -> Option<Revision> {
+    reduce::revision(&read::<PartialObjectMeta<Secret>>(json!({ "metadata": {
+        "name": "sh.helm.release.v1.gpu-operator.v3",
+        "creationTimestamp": "2026-11-30T08:00:00Z",
+        "labels": labels,
+        "managedFields": [
+            { "manager": "helm", "operation": "Update", "time": "2026-11-30T08:05:00Z" },
+            { "manager": "helm", "operation": "Update", "time": "2026-11-30T08:01:00Z" },
+            { "manager": "old", "operation": "Update" },
+        ],
+    }})))
+}
+
+#[test]
+fn a_revision_is_read_from_labels() {
+    let labels = json!({ "owner": "helm", "name": "gpu-operator", "version": "3", "status": "pending-upgrade",
+        "gpu-manager.kyma-project.io/fingerprint": "abc", "gpu-manager.kyma-project.io/by": "gpu-manager-0",
+        "gpu-manager.kyma-project.io/revision": "3" });
+    let expected = Revision {
+        number: 3,
+        status: RevisionStatus::PendingUpgrade,
+        changed: at("2026-11-30T08:05:00Z"),
+        fingerprint: Some("abc".to_owned()),
+        by: Some("gpu-manager-0".to_owned()),
+        meant: Some(3),
+    };
+    assert_eq!(secret(&labels), Some(expected));
+}
+
+#[test]
+fn broken_labels_make_no_revision_and_foreign_ones_no_mark() {
+    for labels in [
+        json!({}),
+        json!({ "version": "3" }),
+        json!({ "status": "deployed" }),
+        json!({ "version": "three", "status": "deployed" }),
+        json!({ "version": "-1", "status": "deployed" }),
+    ] {
+        assert_eq!(secret(&labels), None, "{labels}");
+    }
+    let foreign = secret(&json!({ "version": "1", "status": "from-the-future",
+        "gpu-manager.kyma-project.io/revision": "x" }))
+    .unwrap();
+    assert_eq!(foreign.status, RevisionStatus::Unknown);
+    assert_eq!(
+        (foreign.fingerprint, foreign.by, foreign.meant),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn a_revision_without_managed_fields_is_as_old_as_its_secret() {
+    let secret = |metadata: Value| {
+        reduce::revision(&read::<PartialObjectMeta<Secret>>(
+            json!({ "metadata": metadata }),
+        ))
+        .unwrap()
+    };
+    let labels = json!({ "version": "1", "status": "deployed" });
+    let dated = secret(json!({ "labels": labels, "creationTimestamp": "2026-11-30T08:00:00Z" }));
+    assert_eq!(dated.changed, at("2026-11-30T08:00:00Z"));
+    assert_eq!(secret(json!({ "labels": labels })).changed, Timestamp::UNIX_EPOCH);
+}
+
+#[test]
+fn nvidias_kinds_tell_state_owner_and_error() {
+    // As NVIDIA's controller writes it.
+    let object: DynamicObject = read(json!({
+        "apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy",
+        "metadata": { "name": "cluster-policy", "annotations": {
+            "meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator" } },
+        "status": { "state": "notReady", "namespace": "gpu-operator", "conditions": [
+            { "type": "Ready", "status": "False", "reason": "Error", "message": "" },
+            { "type": "Error", "status": "True", "reason": "OperandNotReady",
+                "message": "ClusterPolicy is not ready, states not ready: [state-driver]" },
+        ]},
+    }));
+    let error = (
+        "OperandNotReady".to_owned(),
+        "ClusterPolicy is not ready, states not ready: [state-driver]".to_owned(),
+    );
+    let policy = reduce::policy(&object);
+    assert_eq!(
+        (policy.name.as_str(), policy.state.as_deref()),
+        ("cluster-policy", Some("notReady"))
+    );
+    assert!(policy.owner.is_some_and(|owner| owner.is_module_release()));
+    assert_eq!(policy.error, Some(error.clone()));
+    let driver = reduce::driver(&object);
+    assert_eq!(
+        (driver.state.as_deref(), driver.error),
+        (Some("notReady"), Some(error))
+    );
+}
+
+#[test]
+fn nvidias_kinds_before_and_without_an_error() {
+    for (status, state) in [
+        (json!(null), None),
+        (json!({ "state": "" }), None),
+        (json!({ "state": "ready", "conditions": null }), Some("ready")),
+        (
+            json!({ "state": "ready", "conditions": [{ "type": "Error", "status": "False", "reason": "Ready", "message": "" }] }),
+            Some("ready"),
+        ),
+    ] {
+        let object: DynamicObject = read(json!({ "metadata": { "name": "x", "annotations": {
+            "meta.helm.sh/release-name": "gpu-operator" } }, "status": status }));
+        let policy = reduce::policy(&object);
+        assert_eq!(
+            (policy.state.as_deref(), policy.error, policy.owner),
+            (state, None, None),
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn only_daemon_sets_of_the_stack_count() {
+    let set = |labels: Value, release: &str| {
+        reduce::daemon_set(&read::<DaemonSet>(json!({
+            "metadata": { "name": "set", "labels": labels, "annotations": {
+                "meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": "gpu-operator" } },
+            "status": { "desiredNumberScheduled": 3, "numberReady": 2, "currentNumberScheduled": 3, "numberMisscheduled": 0 },
+        })))
+    };
+    let nvidia = json!({ "app.kubernetes.io/managed-by": "gpu-operator" });
+    // The one that a NVIDIADriver asks for.
+    let driver = json!({ "app.kubernetes.io/component": "nvidia-driver" });
+    let helm = json!({ "app.kubernetes.io/managed-by": "Helm" });
+    for labels in [nvidia, driver, helm.clone()] {
+        let facts = set(labels.clone(), "gpu-operator").unwrap_or_else(|| panic!("{labels}"));
+        assert_eq!((facts.desired, facts.ready), (3, 2));
+    }
+    assert!(set(helm, "somebody-elses").is_none());
+    assert!(set(json!({ "app": "agent" }), "gpu-operator").is_none());
+    assert!(set(json!(null), "gpu-operator").is_none());
+}
+
+#[test]
+fn a_crd_tells_whether_the_module_applied_it() {
+    let crd = |annotations: Value| {
+        let crd = json!({ "metadata": { "name": "x", "annotations": annotations } });
+        reduce::crd(&read::<PartialObjectMeta<CustomResourceDefinition>>(crd)).spec_digest
+    };
+    assert_eq!(crd(json!({ ANNOTATION_SPEC_DIGEST: "d" })).as_deref(), Some("d"));
+    assert_eq!(crd(json!({ "other": "d" })), None);
+}

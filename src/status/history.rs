@@ -1,0 +1,80 @@
+//! `status.history`: the last operations, so that nobody has to ask Helm or the log.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::Report;
+use super::conditions::whole_seconds;
+use crate::api::{Operation, OperationKind, Outcome};
+use crate::facts::ReleaseFacts;
+use crate::plan::{Action, Cause};
+
+/// Operations that are kept.
+const KEPT: usize = 10;
+
+/// Most characters of a message.
+const MAX_MESSAGE: usize = 256;
+
+/// An operation that has just ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What was done.
+    pub action: Action,
+    /// Why it failed, if so.
+    pub failure: Option<String>,
+}
+
+/// The history before, with what has just ended.
+pub fn append(report: &Report<'_>) -> Vec<Operation> {
+    let before = report.previous.map_or(&[][..], |previous| &previous.history);
+    let new = report.ended.and_then(|ended| operation(report, ended));
+    new.into_iter().chain(before.iter().cloned()).take(KEPT).collect()
+}
+
+fn operation(report: &Report<'_>, ended: &Ended) -> Option<Operation> {
+    let recorded = report.previous.and_then(|previous| previous.release.as_ref());
+    let from = recorded.map(|release| release.chart_version.clone());
+    let (operation, to, why) = match &ended.action {
+        Action::Upgrade { to, cause } => {
+            let operation = if *cause == Cause::Install {
+                OperationKind::Install
+            } else {
+                OperationKind::Upgrade
+            };
+            (operation, Some(to.to_string()), cause.why().to_owned())
+        }
+        Action::Rollback { to, found } => (
+            OperationKind::Rollback,
+            None,
+            format!("the release was left {found}, back to revision {to}"),
+        ),
+        Action::Uninstall { hooks: true } => (
+            OperationKind::Uninstall,
+            None,
+            "the GpuModule is being deleted".to_owned(),
+        ),
+        Action::Uninstall { hooks: false } => (
+            OperationKind::Uninstall,
+            None,
+            "the GpuModule is being deleted; hooks are left out".to_owned(),
+        ),
+        Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace => return None,
+    };
+    let latest = match &report.observed.release {
+        ReleaseFacts::Read(history) => history.latest(),
+        ReleaseFacts::Unreadable => None,
+    };
+    let message = ended.failure.as_ref().unwrap_or(&why);
+    Some(Operation {
+        time: Time(whole_seconds(report.now)),
+        operation,
+        from,
+        to,
+        revision: latest.map(|latest| i64::from(latest.number)),
+        outcome: if ended.failure.is_some() {
+            Outcome::Failed
+        } else {
+            Outcome::Succeeded
+        },
+        message: message.chars().take(MAX_MESSAGE).collect(),
+    })
+}

@@ -1,0 +1,56 @@
+//! The status of an object that is no valid GpuModule, for example after a downgrade of the module.
+
+use jiff::Timestamp;
+
+use super::conditions::{self, Verdict};
+use crate::api::{ConditionType, GpuModuleStatus, GpuNodesStatus, State, condition};
+
+/// Most characters of the parser's words.
+const MAX_ERROR: usize = 256;
+
+/// Says that the spec cannot be read; what was known of the release and the nodes stays.
+pub fn unreadable(
+    error: &str,
+    generation: i64,
+    previous: Option<&GpuModuleStatus>,
+    now: Timestamp,
+) -> GpuModuleStatus {
+    let error: String = error.chars().take(MAX_ERROR).collect();
+    let message = format!("this version of the module cannot read the spec, correct it: {error}");
+    let verdict = |kind| match kind {
+        ConditionType::Configured | ConditionType::Ready => Verdict::no("SpecUnreadable", &message),
+        ConditionType::Installed | ConditionType::OperandsReady => {
+            Verdict::unknown("SpecUnreadable", "not looked at, since the spec cannot be read")
+        }
+    };
+    let verdicts = ConditionType::ALL.map(|kind| (kind, verdict(kind)));
+    let mut conditions = conditions::merge(previous, generation, now, &verdicts);
+    let known = [ConditionType::Installed, ConditionType::OperandsReady].map(|kind| {
+        let previous = previous?;
+        condition(previous, kind)
+    });
+    for known in known.into_iter().flatten() {
+        if let Some(place) = conditions.iter_mut().find(|new| new.type_ == known.type_) {
+            place.clone_from(known);
+        }
+    }
+    let blank = || GpuModuleStatus {
+        state: State::Warning,
+        description: String::new(),
+        observed_generation: 0,
+        conditions: Vec::new(),
+        release: None,
+        driver: None,
+        gpu_nodes: GpuNodesStatus::new(0, 0),
+        history: Vec::new(),
+        next_attempt: None,
+        last_handled_reconcile_at: None,
+    };
+    GpuModuleStatus {
+        state: State::Warning,
+        description: message,
+        observed_generation: generation,
+        conditions,
+        ..previous.cloned().unwrap_or_else(blank)
+    }
+}

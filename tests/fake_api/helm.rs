@@ -1,0 +1,124 @@
+//! A helm that only keeps books: a shell script that answers what the operator asks and writes down how it was called.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The script. `@STATE@` is the folder with its books: `calls`, `revisions/<number>/{labels,values,version}`, and `fail`
+/// with the words to fail an upgrade with.
+const SCRIPT: &str = r#"#!/bin/sh
+state='@STATE@'
+printf '%s\n' "$*" >> "$state/calls"
+latest=$(ls "$state/revisions" | sort -n | tail -n 1)
+need() { [ -n "$latest" ] || { echo 'Error: release: not found' >&2; exit 1; }; }
+case "$1 $2" in
+"version "*) echo v4.3.1 ;;
+"show crds")
+    for kind in clusterpolicies nvidiadrivers; do
+        printf -- '---\nkind: CustomResourceDefinition\nmetadata: {name: %s.nvidia.com}\n' $kind
+        printf 'spec: {group: nvidia.com, names: {plural: %s}}\n' $kind
+    done ;;
+"get metadata")
+    need
+    version=$(cat "$state/revisions/$latest/version")
+    printf '{"name":"gpu-operator","namespace":"gpu-operator","chart":"gpu-operator","version":"v%s",' "$version"
+    printf '"appVersion":"v%s","revision":%s,"status":"deployed"}' "$version" "$latest" ;;
+"get values") need; cat "$state/revisions/$latest/values" ;;
+"upgrade --install")
+    [ ! -e "$state/fail" ] || { cat "$state/fail" >&2; exit 1; }
+    new="$state/new"
+    rm -rf "$new"; mkdir "$new"; : > "$new/labels"
+    for word; do
+        case "$word" in
+        --values=*) cp "${word#--values=}" "$new/values" ;;
+        --labels=*) printf '%s\n' "${word#--labels=}" >> "$new/labels" ;;
+        *.tgz) version=${word##*-v}; printf %s "${version%.tgz}" > "$new/version" ;;
+        esac
+    done
+    mv "$new" "$state/revisions/$((${latest:-0} + 1))" ;;
+"uninstall "*) need; rm -r "$state/revisions"/* ;;
+*) echo "Error: the fake helm does not know: $*" >&2; exit 1 ;;
+esac
+"#;
+
+/// The script and its books, in a folder that goes with it.
+pub struct FakeHelm {
+    folder: TempDir,
+}
+
+impl FakeHelm {
+    pub fn install() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("revisions")).expect("a folder");
+        let state = folder.path().display().to_string();
+        write_program(&folder.path().join("helm"), &SCRIPT.replace("@STATE@", &state));
+        Self { folder }
+    }
+
+    pub fn binary(&self) -> PathBuf {
+        self.folder.path().join("helm")
+    }
+
+    pub fn work_dir(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// Where charts have to lie.
+    pub fn charts(&self) -> PathBuf {
+        self.folder.path().join("charts")
+    }
+
+    pub fn revisions(&self) -> PathBuf {
+        self.folder.path().join("revisions")
+    }
+
+    /// How it was called, with all arguments.
+    pub fn calls(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// How often it was called with these first words.
+    pub fn count(&self, words: &str) -> usize {
+        self.calls().iter().filter(|call| call.starts_with(words)).count()
+    }
+
+    /// Lets each upgrade fail with these words, or no more.
+    pub fn fail_upgrades(&self, words: Option<&str>) {
+        let path = self.folder.path().join("fail");
+        match words {
+            Some(words) => fs::write(path, words).expect("a file"),
+            None => fs::remove_file(path).expect("a file"),
+        }
+    }
+
+    /// The values of a revision.
+    pub fn values(&self, revision: u32) -> Value {
+        let text = fs::read_to_string(self.values_path(revision)).expect("values");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// Changes the values of a revision behind everybody's back: no label tells of it.
+    pub fn falsify_values(&self, revision: u32, values: &Value) {
+        fs::write(self.values_path(revision), values.to_string()).expect("a file");
+    }
+
+    fn values_path(&self, revision: u32) -> PathBuf {
+        self.revisions().join(revision.to_string()).join("values")
+    }
+}
+
+/// Writes an executable by a process of its own: were the file open for writing here, a process that another thread forks
+/// just then would keep it so, and running it would fail with "text file busy".
+#[expect(clippy::disallowed_methods, reason = "tests make their programs")]
+fn write_program(path: &Path, text: &str) {
+    let status = std::process::Command::new("/bin/sh")
+        .args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .arg(text)
+        .status()
+        .expect("a shell");
+    assert!(status.success(), "cannot write {}: {status}", path.display());
+}
