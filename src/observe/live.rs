@@ -14,7 +14,7 @@ use crate::api::{
     STACK_CLUSTER_ROLE,
 };
 use crate::catalogue::MinorVersion;
-use crate::desired::digest;
+use crate::desired::values_digest;
 use crate::facts::{Comparison, History, ReleaseFacts, SurroundingNamespace, Surroundings};
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -91,7 +91,7 @@ pub async fn read_through_helm(helm: &Helm, release: &ReleaseRef) -> Result<Opti
         revision: found.revision,
         chart_version,
         app_version: found.app_version,
-        values_digest: digest([values.to_string().as_bytes()]),
+        values_digest: values_digest(&values),
     }))
 }
 

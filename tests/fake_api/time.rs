@@ -3,7 +3,7 @@
 //! Paused tokio time jumps to the next timer as soon as nothing is left to do. A running process is nothing to do for it,
 //! so it would jump to that process's deadline. A blocking task that never ends before the test does prevents all jumps.
 
-use std::sync::mpsc;
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -15,6 +15,10 @@ use crate::server::FakeApi;
 /// How long real time may pass until everything that can happen has happened.
 const REAL_LIMIT: Duration = Duration::from_mins(1);
 
+/// Held by the one test that runs. Between fork and exec a process has copies of all pipes here, so that the output of one
+/// test's helm would seem to go on as long as another test starts its own, and nothing would tell of it.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// Turns of the scheduler after which a chain of tasks that wait for each other has moved on.
 const TURNS: usize = 64;
 
@@ -23,11 +27,13 @@ pub struct StandingTime {
     start: Instant,
     _held: mpsc::Sender<()>,
     _holding: JoinHandle<()>,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl StandingTime {
-    /// Must be called with paused time.
+    /// Must be called with paused time. Waits until no other test has its own.
     pub fn begin() -> Self {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let (held, until_dropped) = mpsc::channel::<()>();
         let holding = spawn_blocking(move || {
             // The only message is that the sender is gone.
@@ -37,6 +43,7 @@ impl StandingTime {
             start: Instant::now(),
             _held: held,
             _holding: holding,
+            _alone: alone,
         }
     }
 
@@ -84,7 +91,7 @@ impl StandingTime {
     }
 }
 
-/// Whether this thread, on which the test and all of its tasks run, has child processes.
+/// Whether this thread, on which all tasks of the test run, has child processes.
 fn has_children() -> bool {
     let path = "/proc/thread-self/children";
     let children = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));

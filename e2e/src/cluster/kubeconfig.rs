@@ -59,8 +59,10 @@ pub async fn client_for(kubeconfig: &Path) -> Result<kube::Client> {
     let context = || format!("cannot use the kubeconfig {}", kubeconfig.display());
     let file = Kubeconfig::read_from(kubeconfig).with_context(context)?;
     let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(file, &options)
+    let mut config = kube::Config::from_custom_kubeconfig(file, &options)
         .await
         .with_context(context)?;
+    // kube takes it from HTTPS_PROXY, but no proxy leads to loopback.
+    config.proxy_url = None;
     kube::Client::try_from(config).with_context(context)
 }

@@ -62,7 +62,8 @@ async fn the_acceptance_test_goes_its_path() -> Result<()> {
         .kubectl(&["-n", MANAGER, "scale", "deployment", MANAGER, "--replicas=1"])
         .await?;
     let _nvidia = simulated::Operator::start(cluster.client(), simulated::Options::default());
-    let charts = Charts::find(cluster.tools(), &[&e2e::demo::default_chart_version()?]).await?;
+    // Elsewhere NVIDIA's charts are used where they can be had; here the stand-in shows that it gets as far.
+    let charts = Charts::stand_in(cluster.tools(), &[&e2e::demo::default_chart_version()?]).await?;
     let manager = Manager::start(&cluster, &manager::Options::with_charts(&charts)).await?;
     eventually("the cluster to be accepted", DEADLINE, async || {
         acceptance::check(&steps, &mut Screen::new(std::io::sink())).await

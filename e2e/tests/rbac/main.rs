@@ -6,10 +6,11 @@ mod manager;
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::charts::Charts;
 use e2e::cluster::{Cluster, FakeNode, Mark, Options};
-use e2e::rbac::{Sources, derive, versions};
+use e2e::rbac::{RuleSet, Sources, derive, versions};
 use e2e::tools::{Tool, Tools, repository_root};
 use e2e::wait::eventually;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
@@ -160,5 +161,43 @@ async fn the_generated_roles_are_up_to_date() -> Result<()> {
         std::fs::read_to_string(path)? == derived.to_yaml()?,
         "hack/deploy/rbac/release.yaml is out of date: run `cargo run -p e2e --bin rbac` and commit the file"
     );
+    Ok(())
+}
+
+/// Rules of a ClusterRole in `hack/deploy/rbac`.
+fn shipped(role: &str) -> Result<RuleSet> {
+    let text = std::fs::read_to_string(repository_root().join("hack/deploy/rbac/release.yaml"))?;
+    let roles: Vec<ClusterRole> = serde_saphyr::from_multiple(&text)?;
+    let role = roles
+        .into_iter()
+        .find(|found| found.metadata.name.as_deref() == Some(role))
+        .with_context(|| format!("no ClusterRole {role}"))?;
+    let mut rights = RuleSet::default();
+    for rule in role.rules.iter().flatten() {
+        rights.grant(rule)?;
+    }
+    Ok(rights)
+}
+
+/// Where NVIDIA's charts are missing, the stand-in must install with the rights that were derived from theirs.
+#[tokio::test]
+async fn the_stand_in_needs_no_further_rights() -> Result<()> {
+    let tools = Tools::ensure()?;
+    let versions = versions()?;
+    let versions: Vec<_> = versions.iter().map(String::as_str).collect();
+    let charts = Charts::stand_in(&tools, &versions).await?;
+    let needed = derive(&Sources {
+        helm: tools.path(Tool::Helm),
+        charts: charts.dir().to_owned(),
+        values: values_dir(),
+    })?;
+    for (role, rights) in [
+        ("gpu-manager-release-cluster", needed.cluster),
+        ("gpu-manager-release", needed.namespaced),
+    ] {
+        let shipped = shipped(role)?;
+        let missing = [&rights.used, &rights.granted].map(|rights| rights.without(&shipped).rules());
+        ensure!(missing.iter().all(Vec::is_empty), "{role} lacks {missing:#?}");
+    }
     Ok(())
 }

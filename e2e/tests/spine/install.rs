@@ -62,6 +62,20 @@ async fn an_empty_spec_becomes_a_release_and_goes_again() -> Result<()> {
     checks::rights_were_enough(&lab, start)
 }
 
+/// Where NVIDIA's charts cannot be had, the stand-in takes their place in all other tests.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stand_in_chart_does_as_well() -> Result<()> {
+    let lab = Lab::with_stand_in().await?;
+    let _manager = lab.manager().await?;
+    lab.apply(json!({ "chartVersion": "26.3.3" })).await?;
+    let status = lab.until(State::Ready).await?;
+    ensure!(status.gpu_nodes.summary == "2/2", "{status:?}");
+    lab.apply(json!({})).await?;
+    lab.until_revision(2).await?;
+    lab.until(State::Ready).await?;
+    checks::crds(&lab).await
+}
+
 /// A Pod that asks for `gpus`.
 fn gpu_pod(name: &str, gpus: u32) -> Result<Pod> {
     Ok(serde_json::from_value(json!({

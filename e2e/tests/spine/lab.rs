@@ -14,6 +14,7 @@ use e2e::charts::{Charts, Origin};
 use e2e::cluster::{Cluster, FakeNode, Options as ClusterOptions};
 use e2e::manager::{Manager, Options, binary, describe, install_manifests};
 use e2e::simulated;
+use e2e::tools::Tools;
 use e2e::wait::eventually;
 use gpu_manager::api::{ConditionType, GpuModule, GpuModuleStatus, MODULE_NAME, State, condition};
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -46,11 +47,21 @@ pub struct Lab {
 impl Lab {
     /// Two nodes with a GPU and one without, the manifests of the module, and nobody who acts on them.
     pub async fn start() -> Result<Self> {
+        let tools = tokio::task::spawn_blocking(Tools::ensure).await??;
+        Self::with_charts(Charts::find(&tools, &VERSIONS).await?).await
+    }
+
+    /// The same with the project's stand-in for NVIDIA's charts.
+    pub async fn with_stand_in() -> Result<Self> {
+        let tools = tokio::task::spawn_blocking(Tools::ensure).await??;
+        Self::with_charts(Charts::stand_in(&tools, &VERSIONS).await?).await
+    }
+
+    async fn with_charts(charts: Charts) -> Result<Self> {
         // Before the turn, since cargo may have to build it.
         tokio::task::spawn_blocking(binary).await??;
         let turn = CLUSTERS.acquire().await?;
         let cluster = Cluster::start(ClusterOptions::full()).await?;
-        let charts = Charts::find(cluster.tools(), &VERSIONS).await?;
         for node in [
             FakeNode::with_gpus("gpu-0", 1),
             FakeNode::with_gpus("gpu-1", 1),

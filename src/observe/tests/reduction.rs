@@ -3,6 +3,7 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{DynamicObject, PartialObjectMeta};
+use semver::Version;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -159,7 +160,7 @@ fn secret(labels: &Value) -> Option<Revision> {
 fn a_revision_is_read_from_labels() {
     let labels = json!({ "owner": "helm", "name": "gpu-operator", "version": "3", "status": "pending-upgrade",
         "gpu-manager.kyma-project.io/fingerprint": "abc", "gpu-manager.kyma-project.io/by": "gpu-manager-0",
-        "gpu-manager.kyma-project.io/revision": "3" });
+        "gpu-manager.kyma-project.io/revision": "3", "gpu-manager.kyma-project.io/chart": "26.7.0" });
     let expected = Revision {
         number: 3,
         status: RevisionStatus::PendingUpgrade,
@@ -167,6 +168,7 @@ fn a_revision_is_read_from_labels() {
         fingerprint: Some("abc".to_owned()),
         by: Some("gpu-manager-0".to_owned()),
         meant: Some(3),
+        chart: Some(Version::new(26, 7, 0)),
     };
     assert_eq!(secret(&labels), Some(expected));
 }

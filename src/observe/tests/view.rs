@@ -99,10 +99,10 @@ fn a_new_list_replaces_the_old_one_in_one_step() {
 #[test]
 fn a_refusal_forgets_everything_and_is_news_once() {
     let view = View::default();
-    assert!(view.refuse(), "a refusal is an answer");
-    assert!(!view.refuse());
+    assert!(view.refuse(Access::Forbidden), "a refusal is an answer");
+    assert!(!view.refuse(Access::Forbidden));
     assert!(list(&view, &[("a", 1)]));
-    assert!(view.refuse());
-    assert_eq!((view.access(), view.all()), (Access::Refused, vec![]));
+    assert!(view.refuse(Access::Forbidden));
+    assert_eq!((view.access(), view.all()), (Access::Forbidden, vec![]));
     assert!(list(&view, &[]), "the access is back");
 }

@@ -205,7 +205,8 @@ pub async fn servers(manager: &Manager) -> Result<()> {
     Ok(())
 }
 
-/// Everything that the ServiceAccount asked for was allowed, but the look for Secrets before it had its rights there.
+/// Everything that the ServiceAccount asked for was allowed, but the first look into the release's namespace, before it had its
+/// rights there.
 pub fn rights_were_enough(lab: &Lab, since: Mark) -> Result<()> {
     let refused: Vec<_> = lab
         .cluster
@@ -220,7 +221,15 @@ pub fn rights_were_enough(lab: &Lab, since: Mark) -> Result<()> {
                 .is_some_and(|status| status.code == 403)
         })
         .map(|event| format!("{} {}", event.verb, event.request_uri))
-        .filter(|request| !request.contains(" /api/v1/namespaces/gpu-operator/secrets?"))
+        .filter(|request| {
+            let collections = [
+                "/api/v1/namespaces/gpu-operator/secrets?",
+                "/apis/apps/v1/namespaces/gpu-operator/deployments?",
+            ];
+            !collections
+                .iter()
+                .any(|collection| request.starts_with(&format!("list {collection}")))
+        })
         .collect();
     ensure!(refused.is_empty(), "refused: {refused:#?}");
     Ok(())
