@@ -351,6 +351,7 @@ fn the_finalizer_stays_until_what_the_release_made_is_gone() {
         name: "d".to_owned(),
         desired: 1,
         ready: 1,
+        driver: None,
     }];
     let left = vec![
         "ClusterPolicy cluster-policy".to_owned(),
