@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(30);
 
-fn object<T: DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).unwrap()
+fn object<T: DeserializeOwned>(value: Value) -> Result<T> {
+    Ok(serde_json::from_value(value)?)
 }
 
 fn workload(name: &str, annotations: &Value) -> Value {
@@ -25,7 +25,7 @@ fn workload(name: &str, annotations: &Value) -> Value {
     })
 }
 
-fn daemon_set(name: &str, annotations: &Value) -> DaemonSet {
+fn daemon_set(name: &str, annotations: &Value) -> Result<DaemonSet> {
     object(json!({
         "metadata": { "name": name },
         "spec": { "selector": { "matchLabels": { "app": name } }, "template": workload(name, annotations) },
@@ -125,15 +125,15 @@ async fn workloads_run(cluster: &Cluster) -> Result<()> {
         "metadata": { "name": "web" },
         "spec": { "replicas": 2, "selector": { "matchLabels": { "app": "web" } }, "template": workload("web", &json!({})) },
     });
-    deployments.create(&post, &object(deployment)).await?;
+    deployments.create(&post, &object(deployment)?).await?;
     let sets: Api<DaemonSet> = Api::default_namespaced(cluster.client());
-    sets.create(&post, &daemon_set("agent", &json!({}))).await?;
+    sets.create(&post, &daemon_set("agent", &json!({}))?).await?;
     let jobs: Api<Job> = Api::default_namespaced(cluster.client());
     let mut template = workload("once", &json!({}));
     template["spec"]["restartPolicy"] = json!("Never");
     jobs.create(
         &post,
-        &object(json!({ "metadata": { "name": "once" }, "spec": { "template": template } })),
+        &object(json!({ "metadata": { "name": "once" }, "spec": { "template": template } }))?,
     )
     .await?;
 
@@ -164,7 +164,7 @@ async fn a_held_pod_waits(cluster: &Cluster) -> Result<()> {
     let sets: Api<DaemonSet> = Api::default_namespaced(cluster.client());
     sets.create(
         &PostParams::default(),
-        &daemon_set("held", &json!({ HOLD: "test" })),
+        &daemon_set("held", &json!({ HOLD: "test" }))?,
     )
     .await?;
     daemon_set_shows(cluster, "held", 3, 0).await?;
@@ -180,7 +180,7 @@ async fn a_held_pod_waits(cluster: &Cluster) -> Result<()> {
             .await?;
     }
     // An unheld Pod that is created now becomes Ready while the held ones do not: KWOK has had its chance.
-    sets.create(&PostParams::default(), &daemon_set("unheld", &json!({})))
+    sets.create(&PostParams::default(), &daemon_set("unheld", &json!({}))?)
         .await?;
     daemon_set_shows(cluster, "unheld", 3, 3).await?;
     daemon_set_shows(cluster, "held", 3, 0).await?;

@@ -264,6 +264,23 @@ fn a_step_on_the_way_keeps_running_drivers_whatever_the_user_says() {
 }
 
 #[test]
+fn driver_images_are_known_by_their_beginning() {
+    let prefix = |value| desired(value).unwrap().driver_image_prefix();
+    let installer = "ghcr.io/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver";
+    for version in ["26.7.0", "26.3.3"] {
+        assert_eq!(
+            prefix(json!({ "chartVersion": version, "driver": { "branch": 590 } })),
+            Some(format!("{installer}:590-"))
+        );
+    }
+    let mirrored = json!({ "driver": { "repository": "r.example/nvidia", "installerRelease": "1.16.0" } });
+    assert_eq!(prefix(mirrored).unwrap(), "r.example/nvidia/1.16.0/driver:580-");
+    assert_eq!(prefix(json!({ "driver": { "mode": "Preinstalled" } })), None);
+    let by_digest = json!({ "chartVersion": "26.3.3", "values": { "driver": { "version": "sha256:00" } } });
+    assert_eq!(prefix(by_digest), None);
+}
+
+#[test]
 fn values_over_the_limit_are_refused() {
     let args = json!([("x".repeat(MAX_VALUES_BYTES))]);
     let refused = desired(json!({ "values": { "devicePlugin": { "args": args } } })).unwrap_err();

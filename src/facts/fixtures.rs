@@ -89,5 +89,6 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
         ready: true,
         schedulable: true,
         allocatable,
+        driver_change: None,
     }
 }

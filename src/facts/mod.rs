@@ -9,11 +9,11 @@ mod node;
 mod release;
 mod stack;
 
-pub use node::{NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
+pub use node::{DriverChange, NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
 pub use release::{History, Revision};
 pub use stack::{
-    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, HelmOwner, PolicyFacts, SurroundingNamespace,
-    Surroundings,
+    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts,
+    SurroundingNamespace, Surroundings,
 };
 
 use std::collections::BTreeMap;

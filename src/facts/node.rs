@@ -19,6 +19,36 @@ pub struct NodeFacts {
     pub schedulable: bool,
     /// GPUs that Pods can ask for now: allocatable `nvidia.com/gpu`, shared ones and MIG devices.
     pub allocatable: u64,
+    /// Where NVIDIA's operator stands with replacing the driver on the node; `None`: it does not.
+    pub driver_change: Option<DriverChange>,
+}
+
+/// A step of a driver change on one node. NVIDIA's operator changes one node after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverChange {
+    /// Its turn has not come; the old driver works.
+    Waiting,
+    /// The node is cordoned while its driver is replaced.
+    UnderWay,
+    /// It stopped, and the node stays cordoned until somebody helps.
+    Failed,
+}
+
+impl DriverChange {
+    /// Reads NVIDIA's labels.
+    pub fn of(labels: &BTreeMap<String, String>) -> Option<Self> {
+        match labels.get("nvidia.com/gpu-driver-upgrade-state")?.as_str() {
+            "" | "upgrade-done" => None,
+            // A node that is kept out of driver changes waits for ever.
+            "upgrade-required" => (labels
+                .get("nvidia.com/gpu-driver-upgrade.skip")
+                .map(String::as_str)
+                != Some("true"))
+            .then_some(Self::Waiting),
+            "upgrade-failed" => Some(Self::Failed),
+            _ => Some(Self::UnderWay),
+        }
+    }
 }
 
 impl NodeFacts {
@@ -52,4 +82,31 @@ pub fn instance_type_matches(instance_type: &str, prefixes: &[String]) -> bool {
     prefixes
         .iter()
         .any(|prefix| instance_type.starts_with(prefix.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(labels: &[(&str, &str)]) -> Option<DriverChange> {
+        let owned = |(key, value): &(&str, &str)| (format!("nvidia.com/{key}"), (*value).to_owned());
+        DriverChange::of(&labels.iter().map(owned).collect())
+    }
+
+    #[test]
+    fn a_driver_change_is_read_from_nvidias_labels() {
+        let state = |value| change(&[("gpu-driver-upgrade-state", value)]);
+        assert_eq!(change(&[]), None);
+        assert_eq!(state(""), None);
+        assert_eq!(state("upgrade-done"), None);
+        assert_eq!(state("upgrade-required"), Some(DriverChange::Waiting));
+        assert_eq!(state("pod-restart-required"), Some(DriverChange::UnderWay));
+        assert_eq!(state("validation-required"), Some(DriverChange::UnderWay));
+        assert_eq!(state("upgrade-failed"), Some(DriverChange::Failed));
+        let skipped = [
+            ("gpu-driver-upgrade-state", "upgrade-required"),
+            ("gpu-driver-upgrade.skip", "true"),
+        ];
+        assert_eq!(change(&skipped), None);
+    }
 }

@@ -55,6 +55,17 @@ pub struct DaemonSetFacts {
     pub desired: i32,
     /// Pods that are ready.
     pub ready: i32,
+    /// The driver that it runs; `None` where it is no driver's.
+    pub driver: Option<DriverImage>,
+}
+
+/// The driver of a DaemonSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverImage {
+    /// Name of the NVIDIADriver or ClusterPolicy that asked for it.
+    pub owner: String,
+    /// Reference of its image: `<repository>/driver:<version>-<kernel>-<system>`.
+    pub image: String,
 }
 
 /// A Deployment in the release's namespace.

@@ -128,7 +128,7 @@ impl Views {
             anything(),
             resource,
             deployments.clone(),
-            reduce::deployment,
+            |deployment: &Deployment| Some(reduce::deployment(deployment)),
         )));
 
         let policies = View::default();

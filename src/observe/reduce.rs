@@ -17,8 +17,8 @@ use crate::api::{
     LABEL_FINGERPRINT, LABEL_MANAGED_BY, LABEL_REVISION,
 };
 use crate::facts::{
-    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision,
-    instance_type_matches, is_gpu_resource, labels_tell_gpu,
+    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverChange, DriverFacts, DriverImage, HelmOwner, NodeFacts,
+    PolicyFacts, Revision, instance_type_matches, is_gpu_resource, labels_tell_gpu,
 };
 use crate::helm::RevisionStatus;
 
@@ -78,6 +78,7 @@ pub fn node(node: &Node, gpu_instance_types: &[String]) -> Option<NodeFacts> {
             .any(|c| c.type_ == "Ready" && c.status == "True"),
         schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
         allocatable: count_gpus(status.and_then(|status| status.allocatable.as_ref())),
+        driver_change: DriverChange::of(labels),
     })
 }
 
@@ -152,20 +153,29 @@ pub fn daemon_set(set: &DaemonSet) -> Option<DaemonSetFacts> {
         _ => false,
     };
     // NVIDIA's operator leaves its usual label off driver DaemonSets that a NVIDIADriver asked for.
-    let driver = set
+    let is_driver = set
         .labels()
         .get("app.kubernetes.io/component")
         .is_some_and(|part| part == "nvidia-driver");
     let status = set.status.as_ref();
-    (managed || driver).then(|| DaemonSetFacts {
+    (managed || is_driver).then(|| DaemonSetFacts {
         name: set.name_any(),
         desired: status.map_or(0, |status| status.desired_number_scheduled),
         ready: status.map_or(0, |status| status.number_ready),
+        driver: is_driver.then(|| driver_image(set)).flatten(),
+    })
+}
+
+fn driver_image(set: &DaemonSet) -> Option<DriverImage> {
+    let pod = set.spec.as_ref()?.template.spec.as_ref()?;
+    Some(DriverImage {
+        owner: set.owner_references().first()?.name.clone(),
+        image: pod.containers.first()?.image.clone()?,
     })
 }
 
 /// A Deployment of the release; whether it runs what its newest spec says.
-pub fn deployment(deployment: &Deployment) -> Option<DeploymentFacts> {
+pub fn deployment(deployment: &Deployment) -> DeploymentFacts {
     let status = deployment.status.as_ref();
     let replicas = deployment
         .spec
@@ -176,10 +186,10 @@ pub fn deployment(deployment: &Deployment) -> Option<DeploymentFacts> {
     let updated = status.and_then(|status| status.updated_replicas).unwrap_or(0) >= replicas;
     let available = status.and_then(|status| status.available_replicas).unwrap_or(0) >= replicas;
     let old = status.and_then(|status| status.replicas).unwrap_or(0) > replicas;
-    Some(DeploymentFacts {
+    DeploymentFacts {
         name: deployment.name_any(),
         available: seen && updated && available && !old,
-    })
+    }
 }
 
 /// A CRD.

@@ -351,6 +351,7 @@ fn the_finalizer_stays_until_what_the_release_made_is_gone() {
         name: "d".to_owned(),
         desired: 1,
         ready: 1,
+        driver: None,
     }];
     let left = vec![
         "ClusterPolicy cluster-policy".to_owned(),
@@ -420,7 +421,7 @@ fn upgrades_follow_the_lines_and_never_go_back() {
         case.recorded.as_mut().unwrap().chart_version = installed.to_owned();
         case.desired = resolve(json!({ "chartVersion": wanted }));
         case.change_latest(|latest| {
-            (latest.fingerprint, latest.chart) = (None, Some(installed.parse().unwrap()))
+            (latest.fingerprint, latest.chart) = (None, Some(installed.parse().unwrap()));
         });
         case.plan()
     };

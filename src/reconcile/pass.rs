@@ -226,7 +226,7 @@ impl<'a> Pass<'a> {
         let around = self.observed.surroundings.as_ref();
         let subject = Subject {
             module: self.module,
-            desired: step.as_ref().or(self.desired.as_ref().ok()),
+            desired: step.as_ref().or_else(|| self.desired.as_ref().ok()),
             release: &self.observed.release,
             crds: &self.observed.crds,
             namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),

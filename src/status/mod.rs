@@ -6,6 +6,7 @@
 mod conditions;
 mod history;
 mod installed;
+mod nodes;
 mod operands;
 mod unreadable;
 

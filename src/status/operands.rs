@@ -7,8 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Report;
 use super::conditions::Verdict;
+use super::nodes::Nodes;
 use crate::api::State;
-use crate::facts::{NodeFacts, PolicyFacts, ReleaseFacts, Revision};
+use crate::facts::{DriverFacts, HelmOwner, PolicyFacts, ReleaseFacts, Revision};
 use crate::plan::{Foreign, Hold, Plan};
 
 /// How long a node, new or with a new release, may take until its GPUs can be used: NVIDIA's startup probe of the driver
@@ -26,7 +27,7 @@ pub struct Operands {
 }
 
 impl Operands {
-    fn ready(reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn ready(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             verdict: Verdict::yes(reason, message),
             state: State::Ready,
@@ -34,7 +35,7 @@ impl Operands {
         }
     }
 
-    fn not(state: State, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn not(state: State, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             verdict: Verdict::no(reason, message),
             state,
@@ -43,7 +44,7 @@ impl Operands {
     }
 
     /// Processing until `deadline`, afterwards `then`.
-    fn until(self, now: Timestamp, deadline: Timestamp, then: State) -> Self {
+    pub(super) fn until(self, now: Timestamp, deadline: Timestamp, then: State) -> Self {
         if now < deadline {
             Self {
                 state: State::Processing,
@@ -90,41 +91,110 @@ pub fn judge(report: &Report<'_>) -> Operands {
 fn judge_stack(report: &Report<'_>, latest: &Revision) -> Operands {
     let now = report.now;
     let since = latest.changed;
-    let policy = report.observed.policies.iter().find(|policy| {
-        policy
-            .owner
-            .as_ref()
-            .is_some_and(crate::facts::HelmOwner::is_module_release)
-    });
+    let policy = report
+        .observed
+        .policies
+        .iter()
+        .find(|policy| is_ours(policy.owner.as_ref()));
+    let driver = report
+        .observed
+        .drivers
+        .iter()
+        .find(|driver| is_ours(driver.owner.as_ref()));
     let Some(PolicyFacts {
         state: Some(policy_state),
         error,
         ..
     }) = policy
     else {
-        let message = "NVIDIA's gpu-operator has not reported on its ClusterPolicy; look at the Pods in namespace gpu-operator";
-        return Operands::not(State::Processing, "OperatorNotReporting", message).until(
-            now,
-            since + CONTROLLER_LIMIT,
-            State::Error,
-        );
+        return silent("ClusterPolicy", now, since);
     };
+    if driver.is_some_and(|driver| driver.state.is_none()) {
+        return silent("NVIDIADriver", now, since);
+    }
+
     let nodes = Nodes::sort(report, since);
-    if let Some(judged) = nodes.judge(now, since) {
+    let not_ready_since = not_ready_since(report, since);
+    if let Some(judged) = nodes.judge(now, since, not_ready_since) {
         return judged;
     }
-    if policy_state == "ready" || !nodes.starting.is_empty() {
-        return nodes.good();
+    if let Some(image) = outdated_driver(report) {
+        let message = format!("NVIDIA's gpu-operator still runs driver {image} and is about to replace it");
+        return Operands::not(State::Processing, "DriverRollingOut", message).until(
+            now,
+            not_ready_since + STARTING_LIMIT,
+            State::Warning,
+        );
     }
-    let told = error
+    let told = [
+        (policy_state != "ready").then_some(error),
+        driver.and_then(not_ready).map(|driver| &driver.error),
+    ];
+    let Some(told) = told
+        .into_iter()
+        .flatten()
+        .next()
+        .filter(|_| !nodes.are_starting())
+    else {
+        return nodes.good();
+    };
+    let told = told
         .as_ref()
         .map_or("no reason is given", |(_, message)| message.as_str());
     let message = format!("NVIDIA's gpu-operator says that not all of its parts are ready: {told}");
     Operands::not(State::Processing, "OperandsNotReady", message).until(
         now,
-        not_ready_since(report, since) + STARTING_LIMIT,
+        not_ready_since + STARTING_LIMIT,
         State::Warning,
     )
+}
+
+fn is_ours(owner: Option<&HelmOwner>) -> bool {
+    owner.is_some_and(HelmOwner::is_module_release)
+}
+
+fn not_ready(driver: &DriverFacts) -> Option<&DriverFacts> {
+    (driver.state.as_deref() != Some("ready")).then_some(driver)
+}
+
+/// NVIDIA's controller has never looked at the object, so whatever else it said is older.
+fn silent(kind: &str, now: Timestamp, since: Timestamp) -> Operands {
+    let message = format!(
+        "NVIDIA's gpu-operator has not reported on its {kind}; look at the Pods in namespace gpu-operator"
+    );
+    Operands::not(State::Processing, "OperatorNotReporting", message).until(
+        now,
+        since + CONTROLLER_LIMIT,
+        State::Error,
+    )
+}
+
+/// The image of a driver DaemonSet that is not the wanted one. NVIDIA's statuses name no generation, so right after a
+/// change they still say `ready` of the driver before.
+fn outdated_driver<'a>(report: &Report<'a>) -> Option<&'a str> {
+    let (Plan::Keep, Ok(desired)) = (report.plan, report.desired) else {
+        return None;
+    };
+    let prefix = desired.driver_image_prefix()?;
+    let observed = report.observed;
+    let policies = observed
+        .policies
+        .iter()
+        .map(|policy| (&policy.name, &policy.owner));
+    let drivers = observed
+        .drivers
+        .iter()
+        .map(|driver| (&driver.name, &driver.owner));
+    let ours: Vec<_> = policies
+        .chain(drivers)
+        .filter(|(_, owner)| is_ours(owner.as_ref()))
+        .map(|(name, _)| name)
+        .collect();
+    let sets = observed.daemon_sets.iter().filter(|set| set.desired > 0);
+    sets.filter_map(|set| set.driver.as_ref())
+        .filter(|driver| ours.contains(&&driver.owner))
+        .map(|driver| driver.image.as_str())
+        .find(|image| !image.starts_with(&prefix))
 }
 
 /// Since when the operands are not ready: the release itself, or the last time that they were.
@@ -135,122 +205,5 @@ fn not_ready_since(report: &Report<'_>, since: Timestamp) -> Timestamp {
     match old {
         Some(old) if old.status == "False" => since.max(old.last_transition_time.0),
         _ => report.now,
-    }
-}
-
-/// GPU nodes by what is expected of them.
-struct Nodes<'a> {
-    total: usize,
-    usable: usize,
-    /// Not usable, but younger than the release and within their time: they do not count yet.
-    starting: Vec<&'a NodeFacts>,
-    /// Not usable, there when the release was made, and within their time.
-    rolling: Vec<&'a NodeFacts>,
-    /// Not usable, and their time is up.
-    overdue: Vec<&'a NodeFacts>,
-}
-
-impl<'a> Nodes<'a> {
-    fn sort(report: &Report<'a>, since: Timestamp) -> Self {
-        let all = &report.observed.gpu_nodes;
-        let mut nodes = Self {
-            total: all.len(),
-            usable: 0,
-            starting: vec![],
-            rolling: vec![],
-            overdue: vec![],
-        };
-        for node in all {
-            if node.is_usable() {
-                nodes.usable += 1;
-            } else if report.now >= node.created.max(since) + STARTING_LIMIT {
-                nodes.overdue.push(node);
-            } else if node.created > since {
-                nodes.starting.push(node);
-            } else {
-                nodes.rolling.push(node);
-            }
-        }
-        nodes
-    }
-
-    fn judge(&self, now: Timestamp, since: Timestamp) -> Option<Operands> {
-        if !self.overdue.is_empty() {
-            return Some(self.bad());
-        }
-        if !self.rolling.is_empty() {
-            let message = format!(
-                "{} of {} GPU nodes can be used, the others are being set up",
-                self.usable, self.total
-            );
-            // The limit is only a recheck here: afterwards the nodes are overdue.
-            return Some(Operands::not(State::Processing, "RollingOut", message).until(
-                now,
-                since + STARTING_LIMIT,
-                State::Error,
-            ));
-        }
-        None
-    }
-
-    fn bad(&self) -> Operands {
-        let names = names(&self.overdue);
-        let cordoned = self.overdue.iter().all(|node| node.ready && !node.schedulable);
-        let offline = self.overdue.iter().all(|node| !node.ready);
-        let todo = if cordoned {
-            "uncordon them"
-        } else if offline {
-            "they are not ready, look at the nodes"
-        } else {
-            "look at the Pods of these nodes in namespace gpu-operator"
-        };
-        let message = format!(
-            "{} of {} GPU nodes cannot be used ({names}), {todo}",
-            self.overdue.len(),
-            self.total
-        );
-        let state = if self.usable > 0 || cordoned {
-            State::Warning
-        } else {
-            State::Error
-        };
-        Operands::not(state, "NodesNotUsable", message)
-    }
-
-    fn good(&self) -> Operands {
-        let recheck = self
-            .starting
-            .iter()
-            .map(|node| node.created + STARTING_LIMIT)
-            .min();
-        let ready = if self.total == 0 {
-            Operands::ready(
-                "NoGpuNodes",
-                "there is no GPU node; the next one that joins is set up by itself",
-            )
-        } else if self.starting.is_empty() {
-            Operands::ready("Ready", format!("all {} GPU nodes can be used", self.total))
-        } else {
-            let message = format!(
-                "{} of {} GPU nodes can be used, the others have just joined",
-                self.usable, self.total
-            );
-            Operands::ready("NodesStarting", message)
-        };
-        Operands { recheck, ..ready }
-    }
-}
-
-fn names(nodes: &[&NodeFacts]) -> String {
-    const SHOWN: usize = 3;
-    let mut names: Vec<_> = nodes.iter().map(|node| node.name.as_str()).collect();
-    names.sort_unstable();
-    let more = names.len().saturating_sub(SHOWN);
-    names.truncate(SHOWN);
-    let names = names.join(", ");
-    if more > 0 {
-        format!("{names} and {more} more")
-    } else {
-        names
     }
 }

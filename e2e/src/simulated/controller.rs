@@ -41,7 +41,8 @@ pub fn pass(view: &View, faults: &Faults, nodes: &mut [Node], tick: bool, now: T
     };
     let verdict = pass.serve_policy(nodes);
     if setup.uses_nvidia_drivers() {
-        pass.changes.extend(stale::replaced_layout(view));
+        pass.changes
+            .extend(stale::replaced_layout(view, setup.since_26_7));
     }
     for nvidia_driver in &view.nvidia_drivers {
         let verdict = pass.serve_nvidia_driver(nvidia_driver, nodes);

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::PodSpec;
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::change::Kind;
 use super::names;
-use super::view::{View, label};
+use super::view::{View, is_ready, label};
 
 /// What the controller does and what it watches over, found in one look at the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +30,7 @@ impl<'a> Setup<'a> {
     /// The setup, if the controller runs, can start its watches and has a ClusterPolicy to serve.
     pub fn find(view: &'a View) -> Option<Self> {
         let deployment = view.available_deployment(names::OPERATOR_DEPLOYMENT)?;
-        let since_26_7 = line(deployment) >= (26, 7);
+        let since_26_7 = line(view, deployment) >= (26, 7);
         if since_26_7 && !view.crds.contains(names::GPU_CLUSTERS_CRD) {
             return None;
         }
@@ -101,11 +102,26 @@ impl<'a> Setup<'a> {
 }
 
 /// `major.minor` of the controller, from its image's tag or else from the chart's version label.
-fn line(deployment: &Deployment) -> (u32, u32) {
-    let tag = deployment
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.template.spec.as_ref()?.containers.first()?.image.as_deref())
+///
+/// During an update of the Deployment the old Pod leads until it is gone, so it is still the old controller that sees
+/// what came with the new chart.
+fn line(view: &View, deployment: &Deployment) -> (u32, u32) {
+    let image = |pod: &PodSpec| pod.containers.first()?.image.clone();
+    let leader = view
+        .pods
+        .iter()
+        .filter(|pod| label(*pod, "app") == Some(names::OPERATOR_DEPLOYMENT) && is_ready(pod))
+        .min_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
+    let image = match leader {
+        Some(pod) => pod.spec.as_ref().and_then(image),
+        None => deployment
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.template.spec.as_ref())
+            .and_then(image),
+    };
+    let tag = image
+        .as_deref()
         .and_then(|image| image.rsplit_once(':'))
         .map(|(_, tag)| tag);
     [tag, label(deployment, "app.kubernetes.io/version")]
@@ -247,9 +263,18 @@ mod tests {
             }))
             .unwrap()
         };
-        assert_eq!(line(&deployment("nvcr.io/nvidia/gpu-operator:v26.7.0")), (26, 7));
         assert_eq!(
-            line(&deployment("nvcr.io/nvidia/gpu-operator@sha256:00")),
+            line(
+                &View::default(),
+                &deployment("nvcr.io/nvidia/gpu-operator:v26.7.0")
+            ),
+            (26, 7)
+        );
+        assert_eq!(
+            line(
+                &View::default(),
+                &deployment("nvcr.io/nvidia/gpu-operator@sha256:00")
+            ),
             (26, 3)
         );
     }

@@ -39,8 +39,10 @@ pub fn unused_kernels(view: &View, wanted: &[Value]) -> Vec<Change> {
         .collect()
 }
 
-/// ClusterPolicy's driver DaemonSets once NVIDIADrivers are used. Their Pods go on running.
-pub fn replaced_layout(view: &View) -> Vec<Change> {
+/// ClusterPolicy's driver DaemonSets once NVIDIADrivers are used.
+///
+/// Since 26.7 their Pods go on running and are replaced node by node; before, all of them went at once.
+pub fn replaced_layout(view: &View, since_26_7: bool) -> Vec<Change> {
     view.daemon_sets
         .iter()
         .filter(|found| found.name_any().starts_with(names::POLICY_DRIVER))
@@ -50,7 +52,7 @@ pub fn replaced_layout(view: &View) -> Vec<Change> {
                 .iter()
                 .any(|owner| owner.kind == Kind::ClusterPolicy.name())
         })
-        .filter_map(|found| deletion(found, true))
+        .filter_map(|found| deletion(found, since_26_7))
         .collect()
 }
 

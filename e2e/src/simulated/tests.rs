@@ -5,6 +5,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::memory::Memory;
+use super::policy::Setup;
 use super::view::{hardware_gpus, label};
 use super::{Faults, Where, names};
 
@@ -300,4 +301,43 @@ fn a_node_that_was_cordoned_stays_so_after_the_change() {
     assert_eq!(label(node, names::UPGRADE_STATE), Some("upgrade-done"));
     assert_eq!(node.spec.as_ref().unwrap().unschedulable, Some(true));
     assert_eq!(node.annotations().get(names::UPGRADE_WAS_CORDONED), None);
+}
+
+#[test]
+fn before_26_7_a_change_of_the_layout_takes_all_driver_pods_at_once() {
+    let mut memory = policy_layout(vec![gpu_node("gpu-0", KERNEL), gpu_node("gpu-1", KERNEL)]);
+    memory.settle(&Faults::default()).unwrap();
+    let drivers = |memory: &Memory| {
+        let pods = memory.view.pods.iter();
+        pods.filter(|pod| label(*pod, names::COMPONENT) == Some(names::DRIVER_COMPONENT))
+            .count()
+    };
+    assert_eq!(drivers(&memory), 2);
+
+    memory.view.cluster_policies[0].data["spec"]["driver"]["useNvidiaDriverCRD"] = json!(true);
+    memory.settle(&Faults::default()).unwrap();
+    assert_eq!(drivers(&memory), 0);
+    assert_eq!(allocatable(&memory, 0).as_deref(), Some("0"));
+}
+
+#[test]
+fn the_old_controller_leads_until_its_pod_is_gone() {
+    let mut memory = policy_layout(vec![gpu_node("gpu-0", KERNEL)]);
+    memory.settle(&Faults::default()).unwrap();
+    let pod = |version: &str, created: &str| {
+        let image = format!("nvcr.io/nvidia/gpu-operator:{version}");
+        serde_json::from_value(json!({
+            "metadata": {"name": version, "labels": {"app": names::OPERATOR_DEPLOYMENT}, "creationTimestamp": created},
+            "spec": {"containers": [{"name": "gpu-operator", "image": image}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+        }))
+        .unwrap()
+    };
+    let old = pod("v26.3.3", "2026-01-01T00:00:00Z");
+    let new = pod("v26.7.0", "2026-01-02T00:00:00Z");
+    let since_26_7 = |memory: &Memory| Setup::find(&memory.view).unwrap().since_26_7;
+    memory.view.pods.push(new);
+    assert!(since_26_7(&memory));
+    memory.view.pods.push(old);
+    assert!(!since_26_7(&memory));
 }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::api::ANNOTATION_SPEC_DIGEST;
-use crate::facts::{NodeFacts, Revision};
+use crate::facts::{DriverImage, NodeFacts, Revision};
 use crate::helm::RevisionStatus;
 use crate::observe::reduce;
 
@@ -57,6 +57,7 @@ fn a_gpu_node_in_full() {
         ready: true,
         schedulable: true,
         allocatable: 1,
+        driver_change: None,
     };
     assert_eq!(node(gpu_node()), Some(expected));
 }
@@ -280,6 +281,32 @@ fn only_daemon_sets_of_the_stack_count() {
     assert!(set(helm, "somebody-elses").is_none());
     assert!(set(json!({ "app": "agent" }), "gpu-operator").is_none());
     assert!(set(json!(null), "gpu-operator").is_none());
+}
+
+#[test]
+fn a_driver_daemon_set_tells_its_image_and_who_asked_for_it() {
+    let set = json!({
+        "metadata": {
+            "name": "nvidia-gpu-driver-gardenlinux0-1",
+            "labels": { "app.kubernetes.io/component": "nvidia-driver" },
+            "ownerReferences": [{ "apiVersion": "nvidia.com/v1alpha1", "kind": "NVIDIADriver",
+                "name": "gardenlinux-precompiled", "uid": "u" }],
+        },
+        "spec": {
+            "selector": {},
+            "template": { "spec": { "containers": [{ "name": "c", "image": "r/driver:580-6.12-gardenlinux0" }] } },
+        },
+    });
+    let of = |set: Value| reduce::daemon_set(&read::<DaemonSet>(set)).unwrap().driver;
+    let expected = DriverImage {
+        owner: "gardenlinux-precompiled".to_owned(),
+        image: "r/driver:580-6.12-gardenlinux0".to_owned(),
+    };
+    assert_eq!(of(set.clone()), Some(expected));
+    let orphan = merged(set.clone(), &[("/metadata/ownerReferences", json!([]))]);
+    assert_eq!(of(orphan), None);
+    let operand = json!({ "app.kubernetes.io/managed-by": "gpu-operator" });
+    assert_eq!(of(merged(set, &[("/metadata/labels", operand)])), None);
 }
 
 #[test]
