@@ -99,7 +99,13 @@ fn unreadable(error: &str) -> serde_json::Value {
 
 /// When to try again after an [`Error`]; failures of actions have their own, growing pause.
 pub fn error_policy(_: Arc<DeserializeGuard<GpuModule>>, error: &Error, _: Arc<Context>) -> Requeue {
-    tracing::warn!(%error, "the pass failed and is tried again");
+    let Error::Api(cause) = error;
+    if cause.is_conflict() {
+        // Normal: the pass began with an object older than the status just written, and its change begins the next one.
+        tracing::debug!(%error, "the pass is repeated");
+    } else {
+        tracing::warn!(%error, "the pass failed and is tried again");
+    }
     Requeue::requeue(LOOK_AGAIN_SOON)
 }
 
