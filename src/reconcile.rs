@@ -103,7 +103,13 @@ async fn tell_unreadable(
 
 /// When to try again after an [`Error`]; failures of actions have their own, growing pause.
 pub fn error_policy(_: Arc<DeserializeGuard<GpuModule>>, error: &Error, _: Arc<Context>) -> Requeue {
-    tracing::warn!(%error, "the pass failed and is tried again");
+    let Error::Api(cause) = error;
+    if cause.is_conflict() {
+        // Normal: the pass began with an older object, and the newer one begins the next pass.
+        tracing::debug!(%error, "the pass is repeated");
+    } else {
+        tracing::warn!(%error, "the pass failed and is tried again");
+    }
     Requeue::requeue(plan::SOON)
 }
 

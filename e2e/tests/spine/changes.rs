@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
-use e2e::wait::eventually;
-use gpu_manager::api::{ANNOTATION_RECONCILE_AT, ConditionType, LABEL_REVISION, RELEASE_NAMESPACE, State};
-use k8s_openapi::api::core::v1::Pod;
-use kube::Api;
-use kube::api::ListParams;
+use anyhow::{Result, ensure};
+use gpu_manager::api::{ANNOTATION_RECONCILE_AT, ConditionType, LABEL_REVISION, State};
 use serde_json::{Value, json};
 
 use crate::lab::wrapper::WrappedHelm;
-use crate::lab::{Lab, STEP, reason};
+use crate::lab::{Lab, reason};
 
 /// Nobody but NVIDIA's toolkit may read this.
 const SECRET: &str = "sesame-open-4711";
@@ -66,7 +62,7 @@ async fn values_and_the_driver_branch_reach_nvidias_objects() -> Result<()> {
     lab.apply(json!({ "driver": { "branch": 590 } })).await?;
     lab.until_revision(4).await?;
     ensure!(lab.nvidia_driver().await?["spec"]["version"] == "590");
-    until_driver_pods_run(&lab, ":590-").await?;
+    lab.until_drivers_run(|pod| pod.image.contains(":590-")).await?;
     let status = lab
         .until_status("Ready with branch 590 everywhere", |status| {
             status.state == State::Ready && status.gpu_nodes.summary == "2/2"
@@ -78,36 +74,6 @@ async fn values_and_the_driver_branch_reach_nvidias_objects() -> Result<()> {
         status.driver
     );
     helm.ensure_one_by_one()
-}
-
-/// Waits until the driver on both GPU nodes comes from an image with that text, and is ready.
-async fn until_driver_pods_run(lab: &Lab, image: &str) -> Result<()> {
-    let pods = Api::<Pod>::namespaced(lab.cluster.client(), RELEASE_NAMESPACE);
-    let params = ListParams::default().labels("app.kubernetes.io/component=nvidia-driver");
-    let rolled = eventually("the new driver on both nodes", STEP, async || {
-        let pods = pods.list(&params).await?.items;
-        let pods: Vec<(String, bool)> = pods.iter().map(driver_pod).collect();
-        let done = pods.len() == 2 && pods.iter().all(|(found, ready)| found.contains(image) && *ready);
-        ensure!(done, "{pods:?}");
-        Ok(())
-    });
-    rolled.await.with_context(|| lab.logs())
-}
-
-/// Image of the driver and whether it is ready.
-fn driver_pod(pod: &Pod) -> (String, bool) {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let image = containers
-        .filter(|container| container.name == "nvidia-driver-ctr")
-        .find_map(|container| container.image.clone());
-    let conditions = pod
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
-    let ready = conditions
-        .filter(|condition| condition.type_ == "Ready")
-        .any(|condition| condition.status == "True");
-    (image.unwrap_or_default(), ready)
 }
 
 #[tokio::test(flavor = "multi_thread")]

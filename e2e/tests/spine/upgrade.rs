@@ -28,6 +28,9 @@ async fn to_the_next_chart_version_and_not_back() -> Result<()> {
 
     lab.apply(json!({})).await?;
     lab.until_revision(2).await?;
+    // The nodes work on with the old driver for a moment; the names are those of DaemonSets that an NVIDIADriver makes.
+    lab.until_drivers_run(|pod| pod.app.starts_with("nvidia-gpu-driver-"))
+        .await?;
     let status = lab
         .until_status("Ready with chart 26.7.0", |status| {
             status.state == State::Ready
