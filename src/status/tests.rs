@@ -4,11 +4,12 @@ use serde_json::json;
 use super::*;
 use crate::api::{OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::Catalogue;
+use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
-use crate::facts::{DaemonSetFacts, DriverChange, DriverFacts, DriverImage, NodeFacts};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
+mod drivers;
 mod operands;
 
 const LATER: SignedDuration = SignedDuration::from_mins(30);
