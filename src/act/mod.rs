@@ -12,7 +12,8 @@ use kube::Client;
 use tokio::time::Instant;
 
 use crate::api::{
-    GpuModule, LABEL_BY, LABEL_CHART, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
+    GpuModule, LABEL_BY, LABEL_CHART, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_REVISION, RELEASE_NAME,
+    RELEASE_NAMESPACE,
 };
 use crate::desired::Desired;
 use crate::facts::{CrdFacts, ReleaseFacts};
@@ -166,6 +167,7 @@ impl Actor {
             (LABEL_BY.to_owned(), self.identity.clone()),
             (LABEL_REVISION.to_owned(), next.to_string()),
             (LABEL_CHART.to_owned(), desired.chart.version.to_string()),
+            (LABEL_LAYOUT.to_owned(), desired.step.layout.as_str().to_owned()),
         ])
     }
 

@@ -118,6 +118,23 @@ pub enum DriverLayout {
     NvidiaDriver,
 }
 
+impl DriverLayout {
+    /// The word in the catalogue and in release labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterPolicy => "ClusterPolicy",
+            Self::NvidiaDriver => "NVIDIADriver",
+        }
+    }
+
+    /// Reads a release label.
+    pub fn from_label(label: &str) -> Option<Self> {
+        [Self::ClusterPolicy, Self::NvidiaDriver]
+            .into_iter()
+            .find(|layout| layout.as_str() == label)
+    }
+}
+
 impl Chart {
     /// File name of the release archive.
     pub fn archive(&self) -> String {

@@ -2,21 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::path;
+use super::{DriverUpgrades, Step, path};
 use crate::api::{DriverBranch, DriverMode, DriverSpec, DriverStatus};
 use crate::catalogue::{Chart, DriverDefaults, DriverLayout};
 
 /// Name of the NVIDIADriver. `usePrecompiled` is immutable in it, so the name says so and another mode gets another name.
 const OBJECT_NAME: &str = "gardenlinux-precompiled";
-
-/// Whether NVIDIA's operator may replace running drivers by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DriverUpgrades {
-    /// As the module's data and the user's values say.
-    AsConfigured,
-    /// Not now: a changed driver reaches the DaemonSet and restarts nothing.
-    Off,
-}
 
 /// The driver with nothing left open.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +86,8 @@ impl ResolvedDriver {
             ) => json!({
                 "enabled": true,
                 "nvidiaDriverCRD": { "enabled": false, "deployDefaultCR": false },
+                "usePrecompiled": true,
+                "imagePullPolicy": "Always",
                 "repository": repository,
                 "version": branch.to_string(),
             }),
@@ -103,13 +96,9 @@ impl ResolvedDriver {
     }
 
     /// The chart's values that keep running drivers where ClusterPolicy describes them.
-    pub(super) fn upgrade_values(
-        &self,
-        layout: DriverLayout,
-        upgrades: DriverUpgrades,
-    ) -> Map<String, Value> {
-        match (self, layout, upgrades) {
-            (Self::Precompiled { .. }, DriverLayout::ClusterPolicy, DriverUpgrades::Off) => {
+    pub(super) fn upgrade_values(&self, step: &Step) -> Map<String, Value> {
+        match (self, step.layout, step.drivers) {
+            (Self::Precompiled { .. }, DriverLayout::ClusterPolicy, DriverUpgrades::Held) => {
                 let driver = json!({ "upgradePolicy": { "autoUpgrade": false } });
                 Map::from_iter([("driver".to_owned(), driver)])
             }
@@ -117,18 +106,16 @@ impl ResolvedDriver {
         }
     }
 
-    /// The NVIDIADriver for `extraObjects`, where the chart line has one.
+    /// The NVIDIADriver for `extraObjects`, where one describes the driver.
     ///
     /// `values` are the merged values: what NVIDIA's chart would copy from them into its own NVIDIADriver is copied here.
-    pub(super) fn object(
-        &self,
-        chart: &Chart,
-        values: &Map<String, Value>,
-        upgrades: DriverUpgrades,
-    ) -> Option<Value> {
-        let Self::Precompiled {
-            branch, repository, ..
-        } = self
+    pub(super) fn object(&self, chart: &Chart, values: &Map<String, Value>, step: &Step) -> Option<Value> {
+        let (
+            Self::Precompiled {
+                branch, repository, ..
+            },
+            DriverLayout::NvidiaDriver,
+        ) = (self, step.layout)
         else {
             return None;
         };
@@ -136,7 +123,7 @@ impl ResolvedDriver {
         spec.insert("usePrecompiled".to_owned(), true.into());
         spec.insert("repository".to_owned(), repository.as_str().into());
         spec.insert("version".to_owned(), branch.to_string().into());
-        if upgrades == DriverUpgrades::Off {
+        if step.drivers == DriverUpgrades::Held {
             let policy = spec.entry("upgradePolicy").or_insert_with(|| json!({}));
             policy["autoUpgrade"] = false.into();
         }

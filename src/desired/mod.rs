@@ -9,6 +9,7 @@ mod merge;
 mod owned;
 mod path;
 mod refusal;
+mod step;
 
 use semver::Version;
 use serde_json::{Map, Value, json};
@@ -16,10 +17,10 @@ use serde_json::{Map, Value, json};
 use crate::api::{GpuModuleSpec, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 
-use driver::DriverUpgrades;
 pub use driver::ResolvedDriver;
 pub use fingerprint::{Fingerprint, digest, file_digest, values_digest};
 pub use refusal::Refusal;
+pub use step::{DriverUpgrades, Step};
 
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,8 @@ pub const MAX_VALUES_BYTES: usize = 256 * 1024;
 pub struct Desired {
     /// The chart to install.
     pub chart: Chart,
+    /// The same chart as the last step of the way to it.
+    pub step: Step,
     /// The driver as resolved from the spec and the defaults.
     pub driver: ResolvedDriver,
     /// The values for Helm.
@@ -46,26 +49,33 @@ pub struct Desired {
 /// Turns a spec into the wanted release. `flags` are the fixed flags of `helm upgrade`, part of the fingerprint.
 pub fn resolve(spec: &GpuModuleSpec, catalogue: &Catalogue, flags: &[&str]) -> Result<Desired, Refusal> {
     let chart = wanted_chart(spec.chart_version.as_deref(), catalogue)?;
-    build(spec, catalogue, chart, flags, DriverUpgrades::AsConfigured)
+    let step = Step {
+        chart: chart.version.clone(),
+        layout: chart.driver_layout,
+        drivers: DriverUpgrades::AsConfigured,
+    };
+    build(spec, catalogue, chart, step, flags)
 }
 
-/// Turns a spec into the release of a chart between the installed and the wanted one. Drivers stay as they are, so that they
-/// roll once, in the last step.
+/// Turns a spec into the release of a step on the way to the wanted one.
 pub fn resolve_step(
     spec: &GpuModuleSpec,
     catalogue: &Catalogue,
-    chart: &Chart,
+    step: &Step,
     flags: &[&str],
 ) -> Result<Desired, Refusal> {
-    build(spec, catalogue, chart, flags, DriverUpgrades::Off)
+    let chart = catalogue
+        .chart(&step.chart)
+        .ok_or_else(|| unknown_chart(&step.chart.to_string(), catalogue))?;
+    build(spec, catalogue, chart, step.clone(), flags)
 }
 
 fn build(
     spec: &GpuModuleSpec,
     catalogue: &Catalogue,
     chart: &Chart,
+    step: Step,
     flags: &[&str],
-    driver_upgrades: DriverUpgrades,
 ) -> Result<Desired, Refusal> {
     let driver = ResolvedDriver::new(spec.driver.as_ref(), &catalogue.defaults.driver);
     let empty = Map::new();
@@ -80,14 +90,10 @@ fn build(
 
     let mut values = catalogue.base.clone();
     merge::merge(&mut values, &chart.values, lists);
-    merge::merge(&mut values, &driver.values(chart.driver_layout), &[]);
+    merge::merge(&mut values, &driver.values(step.layout), &[]);
     merge::merge(&mut values, user, lists);
-    merge::merge(
-        &mut values,
-        &driver.upgrade_values(chart.driver_layout, driver_upgrades),
-        &[],
-    );
-    if let Some(object) = driver.object(chart, &values, driver_upgrades) {
+    merge::merge(&mut values, &driver.upgrade_values(&step), &[]);
+    if let Some(object) = driver.object(chart, &values, &step) {
         owned::refuse_template_text(&object)?;
         values.insert("extraObjects".to_owned(), json!([object]));
     }
@@ -101,6 +107,7 @@ fn build(
     let fingerprint = Fingerprint::of(&chart.sha256, &values_digest, flags);
     Ok(Desired {
         chart: chart.clone(),
+        step,
         driver,
         values,
         values_digest,
@@ -109,38 +116,46 @@ fn build(
 }
 
 fn wanted_chart<'a>(asked: Option<&str>, catalogue: &'a Catalogue) -> Result<&'a Chart, Refusal> {
-    let known = || {
-        catalogue
-            .installable()
-            .into_iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let unknown = |asked: &str| Refusal::UnknownChartVersion {
-        asked: asked.to_owned(),
-        known: known(),
-    };
     let chart = match asked {
-        None => catalogue.default_chart().ok_or_else(|| unknown("default"))?,
+        None => catalogue
+            .default_chart()
+            .ok_or_else(|| unknown_chart("default", catalogue))?,
         Some(asked) => {
-            let version = Version::parse(asked).map_err(|_| unknown(asked))?;
-            catalogue.chart(&version).ok_or_else(|| unknown(asked))?
+            let version = Version::parse(asked).map_err(|_| unknown_chart(asked, catalogue))?;
+            catalogue
+                .chart(&version)
+                .ok_or_else(|| unknown_chart(asked, catalogue))?
         }
     };
     match chart.stage {
         Stage::Install => Ok(chart),
         Stage::UpgradeFrom | Stage::Retired => Err(Refusal::RetiredChartVersion {
             asked: chart.version.to_string(),
-            known: known(),
+            known: known_charts(catalogue),
         }),
     }
+}
+
+fn unknown_chart(asked: &str, catalogue: &Catalogue) -> Refusal {
+    Refusal::UnknownChartVersion {
+        asked: asked.to_owned(),
+        known: known_charts(catalogue),
+    }
+}
+
+fn known_charts(catalogue: &Catalogue) -> String {
+    catalogue
+        .installable()
+        .into_iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 impl Desired {
     /// True where one NVIDIADriver describes the driver.
     pub fn uses_driver_object(&self) -> bool {
-        self.chart.driver_layout == DriverLayout::NvidiaDriver && self.driver.is_managed()
+        self.step.layout == DriverLayout::NvidiaDriver && self.driver.is_managed()
     }
 
     /// What the reference of every driver image begins with; `None` where no driver is brought onto the nodes, or where

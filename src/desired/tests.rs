@@ -240,7 +240,12 @@ fn a_step_on_the_way_keeps_running_drivers_whatever_the_user_says() {
     let catalogue = Catalogue::compiled_in().unwrap();
     let step = |version: &str, value: Value| {
         let chart = catalogue.chart(&version.parse().unwrap()).unwrap();
-        resolve_step(&spec(value), &catalogue, chart, FLAGS)
+        let step = Step {
+            chart: chart.version.clone(),
+            layout: chart.driver_layout,
+            drivers: DriverUpgrades::Held,
+        };
+        resolve_step(&spec(value), &catalogue, &step, FLAGS)
             .unwrap()
             .values
     };
@@ -261,6 +266,24 @@ fn a_step_on_the_way_keeps_running_drivers_whatever_the_user_says() {
     );
     let preinstalled = step("26.3.3", json!({ "driver": { "mode": "Preinstalled" } }));
     assert_eq!(preinstalled["driver"].get("upgradePolicy"), None);
+}
+
+#[test]
+fn the_newest_chart_can_carry_the_old_layout_on_the_way() {
+    let catalogue = Catalogue::compiled_in().unwrap();
+    let step = Step {
+        chart: Version::new(26, 7, 0),
+        layout: DriverLayout::ClusterPolicy,
+        drivers: DriverUpgrades::Held,
+    };
+    let values = resolve_step(&spec(json!({})), &catalogue, &step, FLAGS)
+        .unwrap()
+        .values;
+    assert_eq!(values.get("extraObjects"), None);
+    assert_eq!(values["driver"]["nvidiaDriverCRD"]["enabled"], false);
+    assert_eq!(values["driver"]["usePrecompiled"], true);
+    assert_eq!(values["driver"]["version"], "580");
+    assert_eq!(values["driver"]["upgradePolicy"]["autoUpgrade"], false);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::{
     Surroundings,
 };
 use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
+use crate::catalogue::DriverLayout;
 use crate::helm::RevisionStatus;
 
 /// The time of every test that needs none in particular.
@@ -46,6 +47,7 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         by: Some("gpu-manager-0".to_owned()),
         meant: Some(number),
         chart: Some(Version::new(26, 7, 0)),
+        layout: Some(DriverLayout::NvidiaDriver),
     };
     ReleaseFacts::Read(History::new((1..).zip(statuses).map(revision).collect()))
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use semver::Version;
 
+use crate::catalogue::DriverLayout;
 use crate::helm::RevisionStatus;
 
 /// One revision of the release.
@@ -22,6 +23,8 @@ pub struct Revision {
     pub meant: Option<u32>,
     /// Label [`crate::api::LABEL_CHART`].
     pub chart: Option<Version>,
+    /// Label [`crate::api::LABEL_LAYOUT`].
+    pub layout: Option<DriverLayout>,
 }
 
 impl Revision {
@@ -31,6 +34,11 @@ impl Revision {
     /// nothing; but then [`Self::meant`] is the number of that earlier revision.
     pub fn made_by_module(&self) -> bool {
         self.meant == Some(self.number)
+    }
+
+    /// Which object describes the driver in a revision that the module made.
+    pub fn own_layout(&self) -> Option<DriverLayout> {
+        self.layout.filter(|_| self.made_by_module())
     }
 
     /// Chart version of a revision that the module made.

@@ -14,8 +14,9 @@ use serde_json::Value;
 
 use crate::api::{
     ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART,
-    LABEL_FINGERPRINT, LABEL_MANAGED_BY, LABEL_REVISION,
+    LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_MANAGED_BY, LABEL_REVISION,
 };
+use crate::catalogue::DriverLayout;
 use crate::facts::{
     CrdFacts, DaemonSetFacts, DeploymentFacts, DriverChange, DriverFacts, DriverImage, HelmOwner, NodeFacts,
     PolicyFacts, Revision, instance_type_matches, is_gpu_resource, labels_tell_gpu,
@@ -34,6 +35,7 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
         by: label(LABEL_BY).cloned(),
         meant: label(LABEL_REVISION).and_then(|number| number.parse().ok()),
         chart: label(LABEL_CHART).and_then(|version| version.parse().ok()),
+        layout: label(LABEL_LAYOUT).and_then(|layout| DriverLayout::from_label(layout)),
     })
 }
 

@@ -9,6 +9,7 @@ mod foreign;
 mod hold;
 mod pause;
 mod release;
+mod route;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -16,7 +17,7 @@ use semver::Version;
 
 use crate::api::ReleaseStatus;
 use crate::catalogue::Catalogue;
-use crate::desired::{Desired, Refusal};
+use crate::desired::{Desired, Refusal, Step};
 use crate::facts::Observed;
 use crate::helm::RevisionStatus;
 
@@ -99,8 +100,8 @@ pub enum Action {
     OpenNamespace,
     /// Apply the CRDs and run `helm upgrade --install`.
     Upgrade {
-        /// The chart: the wanted one, or one on the way to it.
-        to: Version,
+        /// What is wanted, or a step on the way to it.
+        to: Step,
         /// Why.
         cause: Cause,
     },

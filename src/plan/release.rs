@@ -3,9 +3,8 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait};
-use crate::api::STACK_DEPLOYMENT;
-use crate::desired::Desired;
+use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait, route};
+use crate::desired::{Desired, Step};
 use crate::facts::{Comparison, History, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RevisionStatus;
 
@@ -30,16 +29,12 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         ReleaseFacts::Read(history) => history,
     };
     let Some(latest) = history.latest() else {
-        return install(
-            s,
-            desired,
-            upgrade_to(desired.chart.version.clone(), Cause::Install),
-        );
+        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
     };
     match latest.status {
         RevisionStatus::Deployed => deployed(s, desired, latest),
         RevisionStatus::Failed => match installed_chart(s, latest) {
-            Some(installed) => upgrade(s, desired, &installed, Cause::Retry),
+            Some(installed) => upgrade(s, desired, latest, &installed, Cause::Retry),
             None => Plan::Compare,
         },
         RevisionStatus::PendingInstall | RevisionStatus::PendingUpgrade | RevisionStatus::PendingRollback => {
@@ -48,11 +43,9 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         // Helm only changes the status of the revision, so nothing says whose uninstall it is.
         RevisionStatus::Uninstalling => unfinished(s, history, latest, false),
         // Nothing of these runs; `helm upgrade --install` starts over.
-        RevisionStatus::Uninstalled | RevisionStatus::Superseded | RevisionStatus::Unknown => install(
-            s,
-            desired,
-            upgrade_to(desired.chart.version.clone(), Cause::Retry),
-        ),
+        RevisionStatus::Uninstalled | RevisionStatus::Superseded | RevisionStatus::Unknown => {
+            install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
+        }
     }
 }
 
@@ -79,15 +72,16 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
         _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => return Plan::Keep,
         _ => Cause::Changed,
     };
+    let layout = route::layout_of(s, latest, &installed);
     let on_the_way =
-        latest.own_chart().is_some() && recorded_chart(s).is_some_and(|recorded| recorded < installed);
-    if on_the_way && installed < desired.chart.version && !step_is_done(s) {
+        latest.made_by_module() && recorded_chart(s).is_some_and(|recorded| recorded < installed);
+    if on_the_way && !route::is_done(s, latest, layout) {
         return Plan::Wait {
             until: s.now + STEP_LOOK,
             why: Wait::Step { at: installed },
         };
     }
-    upgrade(s, desired, &installed, cause)
+    upgrade(s, desired, latest, &installed, cause)
 }
 
 fn matches_wanted(found: &Comparison, desired: &Desired) -> bool {
@@ -125,7 +119,13 @@ fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
     plan
 }
 
-fn upgrade(s: &Situation<'_>, desired: &Desired, installed: &Version, cause: Cause) -> Plan {
+fn upgrade(
+    s: &Situation<'_>,
+    desired: &Desired,
+    latest: &Revision,
+    installed: &Version,
+    cause: Cause,
+) -> Plan {
     let wanted = &desired.chart.version;
     if wanted < installed {
         return Plan::Hold(Hold::Downgrade {
@@ -133,8 +133,8 @@ fn upgrade(s: &Situation<'_>, desired: &Desired, installed: &Version, cause: Cau
             wanted: wanted.clone(),
         });
     }
-    match s.catalogue.next_step(installed, &desired.chart) {
-        Ok(next) => install(s, desired, upgrade_to(next.version.clone(), cause)),
+    match route::next(s, desired, installed, route::layout_of(s, latest, installed)) {
+        Ok(next) => install(s, desired, upgrade_to(next, cause)),
         Err(via) => Plan::Hold(Hold::SkipsLine {
             installed: installed.clone(),
             wanted: wanted.clone(),
@@ -143,20 +143,8 @@ fn upgrade(s: &Situation<'_>, desired: &Desired, installed: &Version, cause: Cau
     }
 }
 
-fn upgrade_to(to: Version, cause: Cause) -> Plan {
+fn upgrade_to(to: Step, cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade { to, cause })
-}
-
-/// True where the next chart may follow: NVIDIA's controller of this one runs and has judged the ClusterPolicy. GPU nodes do not
-/// count: a pool that is broken or empty never blocks an upgrade.
-fn step_is_done(s: &Situation<'_>) -> bool {
-    let controller = s
-        .observed
-        .deployments
-        .iter()
-        .find(|deployment| deployment.name == STACK_DEPLOYMENT);
-    let judged = s.observed.policies.iter().any(|policy| policy.state.is_some());
-    controller.is_some_and(|controller| controller.available) && judged
 }
 
 /// An operation that has not ended.

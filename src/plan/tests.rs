@@ -5,13 +5,16 @@ use serde_json::json;
 
 use super::*;
 use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, DriverLayout};
+use crate::desired::DriverUpgrades;
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, History, ReleaseFacts, Revision,
+    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
     SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
+
+mod route;
 
 /// One situation that tests change before they ask.
 #[expect(clippy::struct_excessive_bools, reason = "as in the situation itself")]
@@ -109,9 +112,21 @@ fn failure() -> Failure {
     }
 }
 
+fn step(chart: &str, layout: DriverLayout, drivers: DriverUpgrades) -> Step {
+    Step {
+        chart: chart.parse().unwrap(),
+        layout,
+        drivers,
+    }
+}
+
+fn wanted_step() -> Step {
+    step("26.7.0", DriverLayout::NvidiaDriver, DriverUpgrades::AsConfigured)
+}
+
 fn upgrade(cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade {
-        to: Version::new(26, 7, 0),
+        to: wanted_step(),
         cause,
     })
 }
@@ -412,68 +427,6 @@ fn a_foreign_release_in_an_unreadable_namespace_is_seen_by_its_cluster_role() {
         Plan::Act(Action::OpenNamespace),
         "our own namespace: its release can be read first"
     );
-}
-
-#[test]
-fn upgrades_follow_the_lines_and_never_go_back() {
-    let mut case = Case::ours(&[RevisionStatus::Deployed]);
-    let mut at = |installed: &str, wanted: &str| {
-        case.recorded.as_mut().unwrap().chart_version = installed.to_owned();
-        case.desired = resolve(json!({ "chartVersion": wanted }));
-        case.change_latest(|latest| {
-            (latest.fingerprint, latest.chart) = (None, Some(installed.parse().unwrap()));
-        });
-        case.plan()
-    };
-    let version = |text: &str| Version::parse(text).unwrap();
-    let to = |text: &str| {
-        Plan::Act(Action::Upgrade {
-            to: version(text),
-            cause: Cause::Changed,
-        })
-    };
-    assert_eq!(at("26.3.3", "26.7.0"), to("26.7.0"));
-    assert_eq!(at("26.3.0", "26.3.3"), to("26.3.3"));
-    assert_eq!(at("25.10.1", "26.7.0"), to("26.3.3"), "no line is skipped");
-    let down = Hold::Downgrade {
-        installed: version("26.7.0"),
-        wanted: version("26.3.3"),
-    };
-    assert_eq!(at("26.7.0", "26.3.3"), Plan::Hold(down));
-    let via = "25.10".parse().unwrap();
-    let skips = Hold::SkipsLine {
-        installed: version("25.3.4"),
-        wanted: version("26.7.0"),
-        via,
-    };
-    assert_eq!(at("25.3.4", "26.7.0"), Plan::Hold(skips));
-}
-
-#[test]
-fn a_step_waits_for_nvidias_controller_and_for_nothing_else() {
-    let mut case = Case::ours(&[RevisionStatus::Superseded, RevisionStatus::Deployed]);
-    case.recorded.as_mut().unwrap().chart_version = "25.10.1".to_owned();
-    case.change_latest(|latest| (latest.fingerprint, latest.chart) = (None, Some(Version::new(26, 3, 3))));
-    let at = Version::new(26, 3, 3);
-    assert!(matches!(case.plan(), Plan::Wait { why: Wait::Step { at: seen }, .. } if seen == at));
-
-    case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("notReady"))];
-    let mut controller = DeploymentFacts {
-        name: "gpu-operator".to_owned(),
-        available: false,
-    };
-    case.observed.deployments = vec![controller.clone()];
-    assert!(matches!(
-        case.plan(),
-        Plan::Wait {
-            why: Wait::Step { .. },
-            ..
-        }
-    ));
-    controller.available = true;
-    case.observed.deployments = vec![controller];
-    case.observed.gpu_nodes = vec![fixtures::node("broken", 0)];
-    assert_eq!(case.plan(), upgrade(Cause::Changed));
 }
 
 #[test]

@@ -205,10 +205,10 @@ impl<'a> Pass<'a> {
         let (Action::Upgrade { to, .. }, Ok(desired)) = (action, &self.desired) else {
             return Ok(None);
         };
-        let catalogue = &self.context.catalogue;
-        let on_the_way = catalogue.chart(to).filter(|_| *to != desired.chart.version);
-        let resolve = |chart| desired::resolve_step(&self.module.spec, catalogue, chart, RELEASE_FLAGS);
-        on_the_way.map(resolve).transpose()
+        if *to == desired.step {
+            return Ok(None);
+        }
+        desired::resolve_step(&self.module.spec, &self.context.catalogue, to, RELEASE_FLAGS).map(Some)
     }
 
     /// Executes an action.

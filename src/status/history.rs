@@ -26,13 +26,20 @@ pub struct Ended {
 /// The history before, with what has just ended.
 pub fn append(report: &Report<'_>) -> Vec<Operation> {
     let before = report.previous.map_or(&[][..], |previous| &previous.history);
-    let new = report.ended.and_then(|ended| operation(report, ended));
+    let new = report.ended.and_then(|ended| operation(report, before, ended));
     new.into_iter().chain(before.iter().cloned()).take(KEPT).collect()
 }
 
-fn operation(report: &Report<'_>, ended: &Ended) -> Option<Operation> {
+fn operation(report: &Report<'_>, before: &[Operation], ended: &Ended) -> Option<Operation> {
     let recorded = report.previous.and_then(|previous| previous.release.as_ref());
-    let from = recorded.map(|release| release.chart_version.clone());
+    // A step on the way to a chart is not recorded as the release; the history has it.
+    let installed = before
+        .iter()
+        .find(|earlier| earlier.outcome == Outcome::Succeeded && earlier.to.is_some());
+    let from = match installed {
+        Some(earlier) => earlier.to.clone(),
+        None => recorded.map(|release| release.chart_version.clone()),
+    };
     let (operation, to, why) = match &ended.action {
         Action::Upgrade { to, cause } => {
             let operation = if *cause == Cause::Install {
@@ -40,7 +47,7 @@ fn operation(report: &Report<'_>, ended: &Ended) -> Option<Operation> {
             } else {
                 OperationKind::Upgrade
             };
-            (operation, Some(to.to_string()), cause.why().to_owned())
+            (operation, Some(to.chart.to_string()), cause.why().to_owned())
         }
         Action::Rollback { to, found } => (
             OperationKind::Rollback,

@@ -73,7 +73,11 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Upgrading",
             format!(
                 "Helm release {release} is being brought to what is wanted{}",
-                way(report, to)
+                way(
+                    report,
+                    &to.chart,
+                    report.desired.is_ok_and(|desired| desired.step == *to)
+                )
             ),
         ),
         Plan::Act(Action::Rollback { found, .. }) => Verdict::unknown(
@@ -111,7 +115,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Upgrading",
             format!(
                 "NVIDIA's gpu-operator {at} has to run before the next step{}",
-                way(report, at)
+                way(report, at, false)
             ),
         ),
         Plan::Keep
@@ -125,11 +129,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
 }
 
 /// Says that a chart is only a step on the way.
-fn way(report: &Report<'_>, step: &Version) -> String {
+fn way(report: &Report<'_>, chart: &Version, is_last: bool) -> String {
     match report.desired {
-        Ok(desired) if desired.chart.version != *step => {
-            format!(", by way of chart {step} to {}", desired.chart.version)
-        }
+        Ok(desired) if !is_last => format!(", on the way from chart {chart} to {}", desired.chart.version),
         _ => String::new(),
     }
 }

@@ -3,7 +3,8 @@ use serde_json::json;
 
 use super::*;
 use crate::api::{OperationKind, Outcome, RELEASE_NAME, condition};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, DriverLayout};
+use crate::desired::{DriverUpgrades, Step};
 use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
@@ -85,9 +86,17 @@ impl Case {
     }
 }
 
+fn step(chart: &str, drivers: DriverUpgrades) -> Step {
+    Step {
+        chart: chart.parse().unwrap(),
+        layout: DriverLayout::NvidiaDriver,
+        drivers,
+    }
+}
+
 fn upgrade(cause: Cause) -> Action {
     Action::Upgrade {
-        to: "26.7.0".parse().unwrap(),
+        to: step("26.7.0", DriverUpgrades::AsConfigured),
         cause,
     }
 }
@@ -226,12 +235,14 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
 fn a_step_on_the_way_is_named_and_bounded() {
     let mut case = Case::deployed(vec![node("a", 0)]);
     case.plan = Plan::Act(Action::Upgrade {
-        to: "26.3.3".parse().unwrap(),
+        to: step("26.3.3", DriverUpgrades::Held),
         cause: Cause::Changed,
     });
     let status = case.compute().status;
     assert!(
-        status.description.ends_with("by way of chart 26.3.3 to 26.7.0"),
+        status
+            .description
+            .ends_with("on the way from chart 26.3.3 to 26.7.0"),
         "{}",
         status.description
     );

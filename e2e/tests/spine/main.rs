@@ -12,6 +12,7 @@ mod foreign;
 mod install;
 mod killed;
 mod lab;
+mod lines;
 mod quiet;
 mod replicas;
 mod start;

@@ -169,6 +169,7 @@ fn a_revision_is_read_from_labels() {
         by: Some("gpu-manager-0".to_owned()),
         meant: Some(3),
         chart: Some(Version::new(26, 7, 0)),
+        layout: None,
     };
     assert_eq!(secret(&labels), Some(expected));
 }

@@ -1,0 +1,80 @@
+//! The way from what runs to what is wanted: which step comes next, and when it may.
+//!
+//! Chart lines are never skipped. The move of the driver from ClusterPolicy into a NVIDIADriver takes three steps, since with one
+//! the old controller, which still runs, deletes all of its driver Pods at once when it is told to (seen with 26.3.3): first the new
+//! chart with the old layout, then the new layout with drivers held, then the rest. Drivers roll in the last step only.
+
+use jiff::SignedDuration;
+use semver::Version;
+
+use super::Situation;
+use crate::api::{CLUSTER_POLICY_NAME, STACK_DEPLOYMENT};
+use crate::catalogue::{DriverLayout, MinorVersion};
+use crate::desired::{Desired, DriverUpgrades, Step};
+use crate::facts::Revision;
+
+/// How long the old controller may outlive its Deployment's new Pod: the Pod's grace period and its Lease.
+const OLD_CONTROLLER_LIMIT: SignedDuration = SignedDuration::from_secs(30);
+
+/// The next step from the installed chart and layout. The error is the line that the catalogue has no chart of.
+pub fn next(
+    s: &Situation<'_>,
+    desired: &Desired,
+    installed: &Version,
+    layout: DriverLayout,
+) -> Result<Step, MinorVersion> {
+    let last = desired.step.clone();
+    let chart = s.catalogue.next_step(installed, &desired.chart)?;
+    if chart.version != last.chart {
+        return Ok(Step {
+            chart: chart.version.clone(),
+            layout: chart.driver_layout,
+            drivers: DriverUpgrades::Held,
+        });
+    }
+    let moves = layout == DriverLayout::ClusterPolicy && last.layout == DriverLayout::NvidiaDriver;
+    if !moves || !desired.driver.is_managed() {
+        return Ok(last);
+    }
+    let layout = if *installed == last.chart {
+        last.layout
+    } else {
+        layout
+    };
+    Ok(Step {
+        chart: last.chart,
+        layout,
+        drivers: DriverUpgrades::Held,
+    })
+}
+
+/// Which object describes the driver in a revision: its label says so, or else what its chart usually has.
+pub fn layout_of(s: &Situation<'_>, revision: &Revision, chart: &Version) -> DriverLayout {
+    let usual = || s.catalogue.chart(chart).map(|chart| chart.driver_layout);
+    revision
+        .own_layout()
+        .or_else(usual)
+        .unwrap_or(DriverLayout::ClusterPolicy)
+}
+
+/// True where the step after this revision may follow: NVIDIA's controller of this chart runs alone and has judged the
+/// ClusterPolicy, and after a move no driver is left to the ClusterPolicy. GPU nodes do not count: a pool that is broken or
+/// empty never blocks an upgrade.
+pub fn is_done(s: &Situation<'_>, revision: &Revision, layout: DriverLayout) -> bool {
+    let controller = s
+        .observed
+        .deployments
+        .iter()
+        .find(|deployment| deployment.name == STACK_DEPLOYMENT);
+    let runs_alone = controller.is_some_and(|controller| controller.available)
+        && s.now >= revision.changed + OLD_CONTROLLER_LIMIT;
+    let judged = s.observed.policies.iter().any(|policy| policy.state.is_some());
+    let mut drivers = s
+        .observed
+        .daemon_sets
+        .iter()
+        .filter_map(|set| set.driver.as_ref());
+    let moved =
+        layout == DriverLayout::ClusterPolicy || !drivers.any(|driver| driver.owner == CLUSTER_POLICY_NAME);
+    runs_alone && judged && moved
+}

@@ -1,0 +1,147 @@
+//! The way along the chart lines.
+
+use super::*;
+
+const OLD: DriverLayout = DriverLayout::ClusterPolicy;
+const NEW: DriverLayout = DriverLayout::NvidiaDriver;
+
+/// A release that the module made with that chart and layout, recorded as running.
+fn running(chart: &str, layout: DriverLayout) -> Case {
+    let mut case = Case::ours(&[RevisionStatus::Deployed]);
+    case.recorded.as_mut().unwrap().chart_version = chart.to_owned();
+    case.change_latest(|latest| {
+        latest.fingerprint = None;
+        latest.chart = Some(chart.parse().unwrap());
+        latest.layout = Some(layout);
+    });
+    case
+}
+
+fn to(chart: &str, layout: DriverLayout, drivers: DriverUpgrades) -> Plan {
+    Plan::Act(Action::Upgrade {
+        to: step(chart, layout, drivers),
+        cause: Cause::Changed,
+    })
+}
+
+#[test]
+fn upgrades_follow_the_lines_and_never_go_back() {
+    let version = |text: &str| Version::parse(text).unwrap();
+    let at = |installed: &str, wanted: &str| {
+        let layout = if installed.starts_with("26.7") { NEW } else { OLD };
+        let mut case = running(installed, layout);
+        case.desired = resolve(json!({ "chartVersion": wanted }));
+        case.plan()
+    };
+    assert_eq!(
+        at("26.3.0", "26.3.3"),
+        to("26.3.3", OLD, DriverUpgrades::AsConfigured)
+    );
+    assert_eq!(
+        at("25.10.1", "26.3.3"),
+        to("26.3.3", OLD, DriverUpgrades::AsConfigured)
+    );
+    assert_eq!(
+        at("25.10.1", "26.7.0"),
+        to("26.3.3", OLD, DriverUpgrades::Held),
+        "no line is skipped"
+    );
+    let down = Hold::Downgrade {
+        installed: version("26.7.0"),
+        wanted: version("26.3.3"),
+    };
+    assert_eq!(at("26.7.0", "26.3.3"), Plan::Hold(down));
+    let via = "25.10".parse().unwrap();
+    let skips = Hold::SkipsLine {
+        installed: version("25.3.4"),
+        wanted: version("26.7.0"),
+        via,
+    };
+    assert_eq!(at("25.3.4", "26.7.0"), Plan::Hold(skips));
+}
+
+#[test]
+fn the_driver_moves_into_its_object_in_three_steps_and_rolls_in_the_last() {
+    assert_eq!(
+        running("26.3.3", OLD).plan(),
+        to("26.7.0", OLD, DriverUpgrades::Held)
+    );
+    assert_eq!(
+        running("26.7.0", OLD).plan(),
+        to("26.7.0", NEW, DriverUpgrades::Held)
+    );
+    assert_eq!(
+        running("26.7.0", NEW).plan(),
+        to("26.7.0", NEW, DriverUpgrades::AsConfigured)
+    );
+}
+
+#[test]
+fn without_a_driver_of_ours_there_is_nothing_to_move() {
+    let mut case = running("26.3.3", OLD);
+    case.desired = resolve(json!({ "driver": { "mode": "Preinstalled" } }));
+    assert_eq!(case.plan(), to("26.7.0", NEW, DriverUpgrades::AsConfigured));
+}
+
+#[test]
+fn a_step_waits_for_nvidias_controller_and_for_nothing_else() {
+    let mut case = running("26.7.0", OLD);
+    case.recorded.as_mut().unwrap().chart_version = "26.3.3".to_owned();
+    case.observed.gpu_nodes = vec![fixtures::node("broken", 0)];
+    let settled = NOW + SignedDuration::from_mins(1);
+    let waits = |case: &Case, now| {
+        matches!(
+            case.plan_at(now),
+            Plan::Wait {
+                why: Wait::Step { .. },
+                ..
+            }
+        )
+    };
+
+    assert!(waits(&case, settled));
+    case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("notReady"))];
+    let controller = |available| DeploymentFacts {
+        name: "gpu-operator".to_owned(),
+        available,
+    };
+    case.observed.deployments = vec![controller(false)];
+    assert!(waits(&case, settled));
+    case.observed.deployments = vec![controller(true)];
+    assert!(waits(&case, NOW), "the old controller may still lead");
+    assert_eq!(case.plan_at(settled), to("26.7.0", NEW, DriverUpgrades::Held));
+}
+
+#[test]
+fn drivers_roll_only_when_none_is_left_to_the_cluster_policy() {
+    let mut case = running("26.7.0", NEW);
+    case.recorded.as_mut().unwrap().chart_version = "26.3.3".to_owned();
+    case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
+    case.observed.deployments = vec![DeploymentFacts {
+        name: "gpu-operator".to_owned(),
+        available: true,
+    }];
+    let driver_of = |owner: &str| DaemonSetFacts {
+        name: "driver".to_owned(),
+        desired: 1,
+        ready: 1,
+        driver: Some(DriverImage {
+            owner: owner.to_owned(),
+            image: String::new(),
+        }),
+    };
+    let settled = NOW + SignedDuration::from_mins(1);
+    case.observed.daemon_sets = vec![driver_of("cluster-policy"), driver_of("gardenlinux-precompiled")];
+    assert!(matches!(
+        case.plan_at(settled),
+        Plan::Wait {
+            why: Wait::Step { .. },
+            ..
+        }
+    ));
+    case.observed.daemon_sets.remove(0);
+    assert_eq!(
+        case.plan_at(settled),
+        to("26.7.0", NEW, DriverUpgrades::AsConfigured)
+    );
+}
