@@ -31,9 +31,7 @@ use crate::facts::{
 use view::{Access, View};
 use watch::Watched;
 
-pub use live::{
-    kubernetes_version, read_history, read_release, read_status, read_surroundings, read_through_helm,
-};
+pub use live::{Look, kubernetes_version, look, read_history, read_release, read_status, read_through_helm};
 
 #[cfg(test)]
 mod tests;
@@ -209,23 +207,37 @@ impl Views {
         unanswered.map(|(kind, _)| kind).collect()
     }
 
+    /// Kinds of the cluster that are not known. NVIDIA's are known to be absent without their CRDs. What lies in the release's
+    /// namespace does not count: the operator may have no rights there yet.
+    fn unread(&self) -> Vec<&'static str> {
+        let of_nvidia = |access: Access, crd: &str| access != Access::Granted && self.crds.contains(crd);
+        let unread = [
+            ("CustomResourceDefinitions", self.crds.access() != Access::Granted),
+            ("Nodes", self.nodes.access() != Access::Granted),
+            (
+                "ClusterPolicies",
+                of_nvidia(self.policies.access(), CLUSTER_POLICY_CRD),
+            ),
+            (
+                "NVIDIADrivers",
+                of_nvidia(self.drivers.access(), NVIDIA_DRIVER_CRD),
+            ),
+        ];
+        unread
+            .into_iter()
+            .filter(|(_, unread)| *unread)
+            .map(|(kind, _)| kind)
+            .collect()
+    }
+
     /// What the watches know now.
     pub fn observe(&self, kubernetes: MinorVersion) -> Observed {
         let release = match self.releases.access() {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
             Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
         };
-        let forbidden = [
-            ("Nodes", self.nodes.access()),
-            ("ClusterPolicies", self.policies.access()),
-            ("NVIDIADrivers", self.drivers.access()),
-            ("CustomResourceDefinitions", self.crds.access()),
-        ];
-        let forbidden = forbidden
-            .into_iter()
-            .filter(|(_, access)| *access == Access::Forbidden);
         Observed {
-            forbidden: forbidden.map(|(kind, _)| kind).collect(),
+            unread: self.unread(),
             release,
             comparison: None,
             surroundings: None,

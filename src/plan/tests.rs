@@ -62,15 +62,15 @@ impl Case {
         let ReleaseFacts::Read(history) = &self.observed.release else {
             panic!("unreadable")
         };
-        let mut latest = history.latest().unwrap().clone();
-        change(&mut latest);
-        let mut all: Vec<_> = history
-            .all()
-            .iter()
-            .filter(|r| r.number != latest.number)
-            .cloned()
-            .collect();
-        all.push(latest);
+        self.change(history.latest().unwrap().number, change);
+    }
+
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Revision)) {
+        let ReleaseFacts::Read(history) = &self.observed.release else {
+            panic!("unreadable")
+        };
+        let mut all = history.all().to_vec();
+        change(all.iter_mut().find(|revision| revision.number == number).unwrap());
         self.observed.release = ReleaseFacts::Read(History::new(all));
     }
 
@@ -340,20 +340,21 @@ fn backoff_grows_to_ten_minutes_and_a_new_generation_begins_anew() {
 }
 
 #[test]
-fn hooks_are_left_out_after_failed_tries() {
+fn hooks_are_left_out_after_failed_uninstalls_and_not_after_other_failures() {
     let mut case = Case::ours(&[RevisionStatus::Uninstalling]);
     case.deleting = true;
+    let later = NOW + FOREIGN_OPERATION_LIMIT;
+    case.attempts.failed(failure(), NOW, 0.0);
+    case.attempts.failed(failure(), NOW, 0.0);
     for _ in 0..UNINSTALL_TRIES_WITH_HOOKS {
-        assert_eq!(
-            case.plan_at(NOW + FOREIGN_OPERATION_LIMIT),
-            Plan::Act(Action::Uninstall { hooks: true })
-        );
-        case.attempts.failed(failure(), NOW, 0.0);
+        assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: true }));
+        let failed = Failure {
+            reason: UNINSTALL_FAILED,
+            message: "a hook hangs".to_owned(),
+        };
+        case.attempts.failed(failed, NOW, 0.0);
     }
-    assert_eq!(
-        case.plan_at(NOW + FOREIGN_OPERATION_LIMIT),
-        Plan::Act(Action::Uninstall { hooks: false })
-    );
+    assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: false }));
 }
 
 #[test]
@@ -376,6 +377,55 @@ fn the_finalizer_stays_until_what_the_release_made_is_gone() {
     case.observed.policies.clear();
     case.observed.daemon_sets.clear();
     assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn a_release_that_took_the_place_of_ours_is_foreign_whatever_was_recorded() {
+    let mut case = Case::ours(&[RevisionStatus::Deployed]);
+    case.change_latest(|latest| (latest.by, latest.meant, latest.fingerprint) = (None, None, None));
+    assert_eq!(held(&case), Hold::Foreign(Foreign::Release));
+    case.suspended = true;
+    assert_eq!(
+        held(&case),
+        Hold::Foreign(Foreign::Release),
+        "suspension does not hide it"
+    );
+    case.deleting = true;
+    assert_eq!(
+        case.plan(),
+        Plan::Act(Action::RemoveFinalizer),
+        "it is not uninstalled"
+    );
+}
+
+#[test]
+fn somebody_elses_stack_does_not_hold_the_finalizer() {
+    let mut case = Case::new();
+    case.deleting = true;
+    case.recorded = Some(recorded(1));
+    case.observed.policies = vec![
+        fixtures::policy(Some(owner("nvidia")), None),
+        fixtures::policy(None, None),
+    ];
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn nothing_is_done_on_the_grounds_of_what_cannot_be_read() {
+    for mut case in [Case::new(), Case::ours(&[RevisionStatus::Failed])] {
+        case.observed.unread = vec!["CustomResourceDefinitions", "Nodes"];
+        assert_eq!(
+            held(&case),
+            Hold::Unread("CustomResourceDefinitions, Nodes".to_owned())
+        );
+        case.observed.release = ReleaseFacts::Read(History::default());
+        case.recorded = Some(recorded(1));
+        case.deleting = true;
+        assert!(
+            matches!(held(&case), Hold::Unread(_)),
+            "what cannot be read may still be there"
+        );
+    }
 }
 
 fn held(case: &Case) -> Hold {

@@ -13,7 +13,7 @@ use crate::helm::{HelmError, RELEASE_FLAGS};
 use crate::kube_api::ApiError;
 use crate::memory::Memory;
 use crate::observe;
-use crate::plan::{self, Action, Failure, Plan, Situation};
+use crate::plan::{self, Action, Failure, Hold, Plan, Situation, Wait};
 use crate::status::{self, Computed, Ended, Report};
 
 /// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
@@ -34,6 +34,10 @@ fn api_failure(error: &ApiError) -> Failure {
     }
 }
 
+fn observe_views(context: &Context) -> Observed {
+    context.views.observe(*lock(&context.kubernetes))
+}
+
 /// One pass over a GpuModule that can be read.
 pub struct Pass<'a> {
     module: &'a GpuModule,
@@ -46,6 +50,8 @@ pub struct Pass<'a> {
     forced_by: Option<String>,
     /// What has been done to the release and is not in the status yet.
     ended: Option<Ended>,
+    /// The version of the API server was read in this pass.
+    version_read: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -57,13 +63,16 @@ impl<'a> Pass<'a> {
         let generation = module.metadata.generation.unwrap_or_default();
         let handled = memory.written.as_ref().or(module.status.as_ref());
         let handled = handled.and_then(|status| status.last_handled_reconcile_at.as_ref());
-        let forced_by = module.annotations().get(ANNOTATION_RECONCILE_AT);
-        let forced = forced_by.is_some() && forced_by != handled;
+        let forced_by: Option<String> = module
+            .annotations()
+            .get(ANNOTATION_RECONCILE_AT)
+            .map(|value| value.chars().take(status::MAX_ANNOTATION).collect());
+        let forced = forced_by.is_some() && forced_by.as_ref() != handled;
         memory.attempts.observe_generation(generation);
         if forced {
             memory.force(now);
         }
-        let mut observed = context.views.observe(*lock(&context.kubernetes));
+        let mut observed = observe_views(context);
         observed.comparison.clone_from(&memory.comparison);
         Self {
             module,
@@ -72,8 +81,9 @@ impl<'a> Pass<'a> {
             desired: desired::resolve(&module.spec, &context.catalogue, RELEASE_FLAGS),
             observed,
             comparison_due: now >= memory.compare_at,
-            forced_by: forced_by.cloned(),
+            forced_by,
             ended: None,
+            version_read: false,
             memory,
         }
     }
@@ -92,14 +102,21 @@ impl<'a> Pass<'a> {
             tracing::debug!(?plan, "decided");
             match &plan {
                 Plan::Look => self.look().await,
-                Plan::Compare => {
-                    self.compare().await;
-                    self.look().await;
+                Plan::Compare => match self.compare().await {
+                    Acted::Done | Acted::Failed => self.look().await,
+                    Acted::Interrupted => return Ok(Requeue::await_change()),
+                },
+                // A cluster is upgraded without any event that a watch would see.
+                Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
+                    self.read_version().await;
                 }
                 Plan::Act(action) => {
                     // A finalizer is set in a moment, and on the very object that the pass began with.
-                    if !matches!(action, Action::AddFinalizer | Action::RemoveFinalizer) {
-                        self.publish(&plan).await?;
+                    if !matches!(action, Action::AddFinalizer | Action::RemoveFinalizer)
+                        && let Err(error) = self.publish(&plan).await
+                    {
+                        // What has to be done does not depend on what can be said.
+                        tracing::warn!(%error, "going on without the status");
                     }
                     match (self.act(action).await?, action) {
                         // The GpuModule is another one now, and its change begins the next pass; or the operator is
@@ -147,23 +164,30 @@ impl<'a> Pass<'a> {
         self.memory.written.as_ref().or(self.module.status.as_ref())
     }
 
-    /// Reads from the API server what decides about acting.
+    /// Observes anew: from the watches, and from the API server what decides about acting.
     async fn look(&mut self) {
-        let client = &self.context.actor.client;
-        let read = async {
-            Ok((
-                observe::read_release(client).await?,
-                observe::read_surroundings(client, self.now()).await?,
-            ))
+        self.observed = Observed {
+            comparison: self.observed.comparison.take(),
+            ..observe_views(self.context)
         };
-        match read.await {
-            Ok((release, surroundings)) => {
-                self.observed.release = release;
-                self.observed.surroundings = Some(surroundings);
+        match observe::look(&self.context.actor.client).await {
+            Ok(look) => look.put_into(&mut self.observed),
+            Err(error) => self.fail(api_failure(&error)),
+        }
+    }
+
+    /// Reads the version of the API server; true where that was possible.
+    async fn read_version(&mut self) -> bool {
+        self.version_read = true;
+        match observe::kubernetes_version(&self.context.actor.client).await {
+            Ok(version) => {
+                self.observed.kubernetes = version;
+                *lock(&self.context.kubernetes) = version;
+                true
             }
             Err(error) => {
-                self.observed.surroundings = None;
                 self.fail(api_failure(&error));
+                false
             }
         }
     }
@@ -175,27 +199,25 @@ impl<'a> Pass<'a> {
     }
 
     /// Reads the newest revision through Helm.
-    async fn compare(&mut self) {
+    async fn compare(&mut self) -> Acted {
         self.comparison_due = false;
-        match observe::kubernetes_version(&self.context.actor.client).await {
-            Ok(version) => {
-                self.observed.kubernetes = version;
-                *lock(&self.context.kubernetes) = version;
-            }
-            Err(error) => return self.fail(api_failure(&error)),
+        if !self.read_version().await {
+            return Acted::Failed;
         }
         match observe::read_through_helm(&self.context.actor.helm, &release()).await {
             Ok(comparison) => {
                 self.observed.comparison.clone_from(&comparison);
                 let now = self.now();
                 self.memory.compared(comparison, now, fastrand::f64());
+                Acted::Done
             }
-            Err(HelmError::Interrupted { .. }) => {}
+            Err(HelmError::Interrupted { .. }) => Acted::Interrupted,
             Err(error) => {
                 self.fail(Failure {
                     reason: "ComparisonFailed",
                     message: error.to_string(),
                 });
+                Acted::Failed
             }
         }
     }
@@ -236,6 +258,9 @@ impl<'a> Pass<'a> {
         self.context.views.retry_now();
         match result {
             Ok(()) => {
+                if matches!(action, Action::Upgrade { .. }) {
+                    self.memory.attempts.succeeded();
+                }
                 self.ended = Some(Ended {
                     action: action.clone(),
                     failure: None,
@@ -269,6 +294,17 @@ impl<'a> Pass<'a> {
         Ok(Requeue::requeue(pause))
     }
 
+    /// The failure that is still in the way. What waits for somebody else is past it.
+    fn failure(&self, plan: &Plan) -> Option<&Failure> {
+        match plan {
+            Plan::Wait {
+                why: Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. },
+                ..
+            } => None,
+            _ => self.memory.attempts.last(),
+        }
+    }
+
     /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
     async fn publish(&mut self, plan: &Plan) -> Result<Option<Timestamp>, ApiError> {
         let Computed { status, recheck } = status::compute(&Report {
@@ -279,7 +315,7 @@ impl<'a> Pass<'a> {
             desired: self.desired.as_ref(),
             observed: &self.observed,
             plan,
-            failure: self.memory.attempts.last(),
+            failure: self.failure(plan),
             ended: self.ended.as_ref(),
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             handled_reconcile_at: self.forced_by.as_deref(),
