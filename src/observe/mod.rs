@@ -180,15 +180,31 @@ impl Views {
 
     /// True once each watch has been answered, be it by a refusal.
     pub fn are_settled(&self) -> bool {
-        let no_kind = |view: Access, crd: &str| view == Access::Unknown && !self.crds.contains(crd);
-        let settled = |access: Access| access != Access::Unknown;
-        settled(self.crds.access())
-            && settled(self.releases.access())
-            && settled(self.nodes.access())
-            && settled(self.daemon_sets.access())
-            && settled(self.deployments.access())
-            && (settled(self.policies.access()) || no_kind(self.policies.access(), CLUSTER_POLICY_CRD))
-            && (settled(self.drivers.access()) || no_kind(self.drivers.access(), NVIDIA_DRIVER_CRD))
+        self.unsettled().is_empty()
+    }
+
+    /// The kinds whose watch has not been answered yet. NVIDIA's own are only watched while their CRDs are there.
+    pub fn unsettled(&self) -> Vec<&'static str> {
+        let of_nvidia = |crd: &str, access| self.crds.contains(crd).then_some(access);
+        let watches = [
+            ("CustomResourceDefinitions", Some(self.crds.access())),
+            ("Secrets", Some(self.releases.access())),
+            ("Nodes", Some(self.nodes.access())),
+            ("DaemonSets", Some(self.daemon_sets.access())),
+            ("Deployments", Some(self.deployments.access())),
+            (
+                "ClusterPolicies",
+                of_nvidia(CLUSTER_POLICY_CRD, self.policies.access()),
+            ),
+            (
+                "NVIDIADrivers",
+                of_nvidia(NVIDIA_DRIVER_CRD, self.drivers.access()),
+            ),
+        ];
+        let unanswered = watches
+            .into_iter()
+            .filter(|(_, access)| *access == Some(Access::Unknown));
+        unanswered.map(|(kind, _)| kind).collect()
     }
 
     /// Kinds of the cluster that are not known. NVIDIA's are known to be absent without their CRDs. What lies in the release's
