@@ -110,6 +110,9 @@ pub enum ConfigError {
     /// Neither in a Pod nor with a kubeconfig.
     #[error("the process runs in no Pod, name the cluster with --kubeconfig")]
     NoCluster,
+    /// Several kubeconfig files, as kubectl takes them.
+    #[error("KUBECONFIG lists several files ({}), name a single one", .0.display())]
+    SeveralKubeconfigs(PathBuf),
 }
 
 impl RunArgs {
@@ -124,6 +127,10 @@ impl RunArgs {
     /// How helm reaches the API server; the same way as the operator itself.
     pub fn api_access(&self) -> Result<ApiAccess, ConfigError> {
         if let Some(path) = &self.kubeconfig {
+            // A file may have a colon in its name.
+            if !path.exists() && std::env::split_paths(path).nth(1).is_some() {
+                return Err(ConfigError::SeveralKubeconfigs(path.clone()));
+            }
             return Ok(ApiAccess::Kubeconfig(path.clone()));
         }
         match (read("KUBERNETES_SERVICE_HOST"), read("KUBERNETES_SERVICE_PORT")) {
@@ -188,6 +195,24 @@ mod tests {
         assert_eq!(
             (cli.command, cli.run.charts_dir),
             (Some(Command::Run), PathBuf::from("/c"))
+        );
+    }
+
+    #[test]
+    fn only_one_kubeconfig_is_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let with_colon = folder.path().join("a:b");
+        std::fs::write(&with_colon, "").unwrap();
+        let access = |path: &Path| {
+            let words = [Path::new("gpu-manager"), Path::new("--kubeconfig"), path];
+            Cli::try_parse_from(words).unwrap().run.api_access()
+        };
+        let accepted = access(&with_colon).unwrap();
+        assert_eq!(accepted, ApiAccess::Kubeconfig(with_colon));
+        let refused = access(Path::new("/a/config:/b/config")).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "KUBECONFIG lists several files (/a/config:/b/config), name a single one"
         );
     }
 

@@ -70,6 +70,15 @@ pub async fn reconcile(
 ) -> Result<Requeue, Error> {
     match &module.0 {
         Ok(module) => Pass::begin(module, &context).run().await,
+        // Removal needs nothing of the spec.
+        Err(invalid) if invalid.metadata.deletion_timestamp.is_some() => {
+            let metadata = invalid.metadata.clone();
+            let module = GpuModule {
+                metadata,
+                ..GpuModule::default()
+            };
+            Pass::begin(&module, &context).run().await
+        }
         Err(invalid) => {
             let mut memory = context.recall(module.uid().unwrap_or_default());
             let told = tell_unreadable(&module, invalid, &context, &mut memory).await;

@@ -1,4 +1,7 @@
-//! The life of the operator process: open everything, wait for the Lease, reconcile, and end in the right order.
+//! The life of the operator process: open everything, wait for the Lease, lead, and end in the right order.
+
+mod end;
+mod start;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,7 +9,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,127 +23,176 @@ use crate::config::RunArgs;
 use crate::contact::{self, Contacts, Resource, SILENCE_LIMIT};
 use crate::controller;
 use crate::helm::{self, Helm, Interrupter};
-use crate::kube_api::ApiError;
 use crate::lease::{self, Leadership, LeaseHandle, Timing};
 use crate::metrics::Metrics;
-use crate::observe::{self, Views};
+use crate::observe::Views;
 use crate::publish::Publisher;
 use crate::reconcile::{Context, now};
-
-/// How long a rollback or uninstall may go on after SIGTERM; the Pod's grace period is 120 s.
-const DRAIN_LIMIT: Duration = Duration::from_secs(100);
-
-/// How often a cluster that does not answer at the start is asked again.
-const START_RETRY: Duration = Duration::from_secs(5);
-
-/// How long a helm process of an earlier operator may go on before the first pass: longer than any hook.
-const LEFT_OVER_LIMIT: Duration = Duration::from_mins(3);
-
-/// Why the process ends.
-enum End {
-    Signal,
-    LeaseLost(Instant),
-}
+use end::End;
 
 /// Runs the operator until a signal. Fails where waiting cannot help, and when the Lease is lost.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
-    let catalogue = match &args.catalogue_dir {
-        Some(folder) => Catalogue::from_folder(folder)?,
-        None => Catalogue::compiled_in()?,
+    let mut signals = signals()?;
+    let opened = tokio::select! {
+        opened = Opened::open(&args) => opened?,
+        _ = signals.recv() => return Ok(()),
     };
-    let (interrupter, interrupt) = helm::interrupt();
-    let helm = Helm::open(
-        helm::Settings {
+    let servers = Servers::start(&args, &opened).await?;
+    let timing = Timing::for_duration(Duration::from_secs(args.lease_duration));
+    let (mut leadership, lease) = lease::spawn(
+        opened.client.clone(),
+        &args.namespace,
+        &args.identity(),
+        timing,
+        now,
+    );
+    tokio::select! {
+        leads = wait_for_lease(&mut leadership) => leads?,
+        _ = signals.recv() => {
+            release(lease).await;
+            servers.end().await;
+            return Ok(());
+        }
+    }
+    let interrupter = opened.interrupter.clone();
+    let mut lead = Lead::begin(args, opened);
+    let end = end::reason(&mut signals, &mut leadership, &mut lead.work).await;
+    lead.stop.cancel();
+    let ended = match end {
+        End::Signal => {
+            end::by_signal(lead.work, &interrupter, &mut leadership).await?;
+            Ok(())
+        }
+        End::LeaseLost(kill_by) => return end::without_lease(lead.work, &interrupter, kill_by).await,
+        End::Work(ended) => Err(end::broken_off(ended)),
+    };
+    release(lease).await;
+    finish(&lead.watches).await;
+    servers.end().await;
+    tracing::info!("ended");
+    ended
+}
+
+/// What is ready before the Lease is asked for.
+struct Opened {
+    catalogue: Catalogue,
+    helm: Helm,
+    interrupter: Interrupter,
+    metrics: Metrics,
+    contacts: Contacts,
+    client: Client,
+}
+
+impl Opened {
+    async fn open(args: &RunArgs) -> anyhow::Result<Self> {
+        let catalogue = match &args.catalogue_dir {
+            Some(folder) => Catalogue::from_folder(folder)?,
+            None => Catalogue::compiled_in()?,
+        };
+        let settings = helm::Settings {
             binary: args.helm_binary()?,
             work_dir: args.work_dir.clone(),
             api: args.api_access()?,
             environment: args.helm_environment(),
-        },
-        interrupt,
-    )
-    .await?;
-    let metrics = Metrics::new();
-    let contacts = Contacts::new(metrics.api_requests());
-    let client = contact::client(cluster(&args).await?, &contacts)?;
-    let identity = args.identity();
-
-    let stop = CancellationToken::new();
-    let tracker = TaskTracker::new();
-    let live = {
-        let contacts = contacts.clone();
-        move || silence(&contacts)
-    };
-    let health = Server::health(args.health_address, live, || Ok(())).await?;
-    let metrics_server = Server::metrics(args.metrics_address, metrics.clone()).await?;
-    let servers = CancellationToken::new();
-    tracker.spawn(health.serve(servers.clone()));
-    tracker.spawn(metrics_server.serve(servers.clone()));
-
-    let mut ends = signals()?;
-    let timing = Timing::for_duration(Duration::from_secs(args.lease_duration));
-    let (mut leadership, lease) = lease::spawn(client.clone(), &args.namespace, &identity, timing, now);
-    let leads = tokio::select! {
-        leads = wait_for_lease(&mut leadership) => leads,
-        _ = ends.recv() => false,
-    };
-    if !leads {
-        return end_waiting(lease, &servers, &tracker).await;
-    }
-    metrics.set_leader(true);
-
-    let views = Views::start(
-        &client,
-        &contacts,
-        catalogue.defaults.gpu_instance_types.clone(),
-        &tracker,
-        &stop,
-    );
-    contacts.register(Resource::of::<GpuModule>(None), Instant::now());
-    let actor = Actor {
-        client: client.clone(),
-        helm,
-        charts: ChartFolder::new(args.charts_dir),
-        own_namespace: args.namespace,
-        identity: identity.clone(),
-        metrics: metrics.clone(),
-    };
-    let publisher = Publisher::new(client.clone(), identity);
-    let work = {
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            let Some(kubernetes) = stop.run_until_cancelled(settled(&client, &views)).await else {
-                return;
-            };
-            if let Err(error) = actor.helm.await_left_over(LEFT_OVER_LIMIT).await {
-                tracing::warn!(%error, "going on beside it");
-            }
-            let context = Context {
-                clock: Box::new(now),
-                catalogue,
-                views,
-                actor,
-                publisher,
-                metrics,
-                kubernetes: Mutex::new(kubernetes),
-                memory: Mutex::new(None),
-            };
-            controller::run(client, Arc::new(context), stop).await;
+        };
+        let (interrupter, interrupt) = helm::interrupt();
+        let helm = Helm::open(settings, interrupt).await?;
+        let metrics = Metrics::new();
+        let contacts = Contacts::new(metrics.api_requests());
+        let client = contact::client(cluster(args).await?, &contacts)?;
+        Ok(Self {
+            catalogue,
+            helm,
+            interrupter,
+            metrics,
+            contacts,
+            client,
         })
-    };
-    let end = tokio::select! {
-        _ = ends.recv() => End::Signal,
-        kill_by = lost(&mut leadership) => End::LeaseLost(kill_by),
-    };
-    stop.cancel();
-    match end {
-        End::Signal => end_by_signal(work, &interrupter, &mut leadership, lease).await?,
-        End::LeaseLost(kill_by) => return end_without_lease(work, &interrupter, kill_by).await,
     }
-    servers.cancel();
-    tracker.close();
-    tracker.wait().await;
-    tracing::info!("ended");
-    Ok(())
+}
+
+/// The HTTP servers for probes and metrics. They outlive everything else.
+struct Servers {
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Servers {
+    async fn start(args: &RunArgs, opened: &Opened) -> anyhow::Result<Self> {
+        let contacts = opened.contacts.clone();
+        let live = move || silence(&contacts);
+        let health = Server::health(args.health_address, live, || Ok(())).await?;
+        let metrics = Server::metrics(args.metrics_address, opened.metrics.clone()).await?;
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        tasks.spawn(health.serve(stop.clone()));
+        tasks.spawn(metrics.serve(stop.clone()));
+        Ok(Self { tasks, stop })
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        finish(&self.tasks).await;
+    }
+}
+
+/// A replica that leads: its watches and its work.
+struct Lead {
+    watches: TaskTracker,
+    work: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Lead {
+    fn begin(args: RunArgs, opened: Opened) -> Self {
+        let identity = args.identity();
+        let Opened {
+            catalogue,
+            helm,
+            metrics,
+            contacts,
+            client,
+            ..
+        } = opened;
+        metrics.set_leader(true);
+        let (watches, stop) = (TaskTracker::new(), CancellationToken::new());
+        let prefixes = catalogue.defaults.gpu_instance_types.clone();
+        let views = Views::start(&client, &contacts, prefixes, &watches, &stop);
+        contacts.register(Resource::of::<GpuModule>(None), Instant::now());
+        let actor = Actor {
+            client: client.clone(),
+            helm,
+            charts: ChartFolder::new(args.charts_dir),
+            own_namespace: args.namespace,
+            identity: identity.clone(),
+            metrics: metrics.clone(),
+        };
+        let publisher = Publisher::new(client.clone(), identity);
+        let work = {
+            let stop = stop.clone();
+            async move {
+                let ready = start::ready(&client, &views, &actor.helm);
+                let Some(kubernetes) = stop.run_until_cancelled(ready).await else {
+                    return;
+                };
+                let context = Context {
+                    clock: Box::new(now),
+                    catalogue,
+                    views,
+                    actor,
+                    publisher,
+                    metrics,
+                    kubernetes: Mutex::new(kubernetes),
+                    memory: Mutex::new(None),
+                };
+                controller::run(client, Arc::new(context), stop).await;
+            }
+        };
+        Self {
+            watches,
+            work: tokio::spawn(work),
+            stop,
+        }
+    }
 }
 
 /// The cluster to talk to.
@@ -159,23 +212,7 @@ async fn cluster(args: &RunArgs) -> anyhow::Result<Config> {
         .map_err(unusable)
 }
 
-/// Waits until the API server has told its version and each watch has been answered.
-async fn settled(client: &Client, views: &Views) -> crate::catalogue::MinorVersion {
-    let version = loop {
-        match observe::kubernetes_version(client).await {
-            Ok(version) => break version,
-            Err(error) => {
-                tracing::warn!(%error, "the API server does not answer; asked again in {} s", START_RETRY.as_secs());
-                tokio::time::sleep(START_RETRY).await;
-            }
-        }
-    };
-    let mut changes = views.changes();
-    while !views.are_settled() && changes.changed().await.is_ok() {}
-    tracing::info!(kubernetes = %version, "watching the cluster");
-    version
-}
-
+/// Why the process is not alive: a watch that nobody answers any more.
 fn silence(contacts: &Contacts) -> Result<(), String> {
     let silent = contacts.silent(Instant::now(), SILENCE_LIMIT);
     if silent.is_empty() {
@@ -183,14 +220,15 @@ fn silence(contacts: &Contacts) -> Result<(), String> {
     }
     let names: Vec<_> = silent.iter().map(ToString::to_string).collect();
     Err(format!(
-        "the API server has not answered for ten minutes about {}",
+        "the API server has not answered for {} minutes about {}",
+        SILENCE_LIMIT.as_secs() / 60,
         names.join(", ")
     ))
 }
 
 /// SIGTERM and SIGINT as messages; handlers are installed once, before anything is started.
-fn signals() -> anyhow::Result<tokio::sync::mpsc::Receiver<()>> {
-    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+fn signals() -> anyhow::Result<mpsc::Receiver<()>> {
+    let (sender, receiver) = mpsc::channel(1);
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {
@@ -204,74 +242,56 @@ fn signals() -> anyhow::Result<tokio::sync::mpsc::Receiver<()>> {
     Ok(receiver)
 }
 
-/// True once this replica leads.
-async fn wait_for_lease(leadership: &mut watch::Receiver<Leadership>) -> bool {
+/// Ends well once this replica leads. The task that competes for the Lease ends only after it has led.
+async fn wait_for_lease(leadership: &mut watch::Receiver<Leadership>) -> anyhow::Result<()> {
     let leads = |leadership: &Leadership| matches!(leadership, Leadership::Leading { .. });
-    leadership.wait_for(leads).await.is_ok()
-}
-
-/// Ends when the Lease is lost, with the time by which no child may live.
-async fn lost(leadership: &mut watch::Receiver<Leadership>) -> Instant {
-    loop {
-        if let Leadership::Lost { kill_by } = *leadership.borrow_and_update() {
-            return kill_by;
-        }
-        if leadership.changed().await.is_err() {
-            return Instant::now();
+    match leadership.wait_for(leads).await {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            anyhow::bail!("nobody competes for the Lease any more, so this process would wait for ever")
         }
     }
 }
 
-async fn end_waiting(
-    lease: LeaseHandle,
-    servers: &CancellationToken,
-    tracker: &TaskTracker,
-) -> anyhow::Result<()> {
-    release(lease).await;
-    servers.cancel();
-    tracker.close();
-    tracker.wait().await;
-    Ok(())
-}
-
-/// Install and upgrade are stopped, rollback and uninstall may finish; then the Lease goes.
-async fn end_by_signal(
-    work: tokio::task::JoinHandle<()>,
-    interrupter: &Interrupter,
-    leadership: &mut watch::Receiver<Leadership>,
-    lease: LeaseHandle,
-) -> anyhow::Result<()> {
-    tracing::info!("ending: no new pass begins, a helm rollback or uninstall may finish");
-    interrupter.shutdown();
-    let mut work = work;
-    tokio::select! {
-        ended = tokio::time::timeout(DRAIN_LIMIT, &mut work) => {
-            if ended.is_err() {
-                tracing::warn!("helm did not end in time and is stopped");
-                interrupter.lease_lost(std::time::Instant::now() + Duration::from_secs(5));
-                let _ = work.await;
-            }
-        }
-        kill_by = lost(leadership) => return end_without_lease(work, interrupter, kill_by).await,
-    }
-    release(lease).await;
-    Ok(())
-}
-
-async fn end_without_lease(
-    work: tokio::task::JoinHandle<()>,
-    interrupter: &Interrupter,
-    kill_by: Instant,
-) -> anyhow::Result<()> {
-    tracing::error!("the Lease is lost: helm is stopped and the process ends");
-    interrupter.lease_lost(kill_by.into_std());
-    let _ = tokio::time::timeout_at(kill_by, work).await;
-    anyhow::bail!("another replica may act now, so this one ends")
-}
-
+/// Called only when nothing acts on the Lease's behalf any more.
 async fn release(lease: LeaseHandle) {
-    let released: Result<(), ApiError> = lease.release().await;
-    if let Err(error) = released {
+    if let Err(error) = lease.release().await {
         tracing::warn!(%error, "the Lease is not released; others wait until it expires");
+    }
+}
+
+/// Waits for all tasks; they have been told to end.
+async fn finish(tasks: &TaskTracker) {
+    tasks.close();
+    tasks.wait().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn waiting_for_the_lease_fails_when_nobody_competes_for_it() {
+        let (sender, mut leadership) = watch::channel(Leadership::Waiting { holder: None });
+        let until = Instant::now() + Duration::from_secs(30);
+        sender.send_replace(Leadership::Leading { until });
+        wait_for_lease(&mut leadership).await.unwrap();
+
+        let (sender, mut leadership) = watch::channel(Leadership::Waiting { holder: None });
+        drop(sender);
+        let error = wait_for_lease(&mut leadership).await.unwrap_err().to_string();
+        assert!(error.contains("Lease"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_names_the_resource_and_the_limit() {
+        let contacts = Contacts::default();
+        contacts.register(Resource::of::<GpuModule>(None), Instant::now());
+        silence(&contacts).unwrap();
+        tokio::time::advance(SILENCE_LIMIT + Duration::from_secs(1)).await;
+        assert_eq!(
+            silence(&contacts).unwrap_err(),
+            "the API server has not answered for 10 minutes about gpumodules.operator.kyma-project.io"
+        );
     }
 }

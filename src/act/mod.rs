@@ -20,7 +20,7 @@ use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
-use crate::plan::{Action, Cause, Failure};
+use crate::plan::{Action, Cause, Failure, UNINSTALL_FAILED};
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
@@ -29,7 +29,7 @@ pub use crds::CrdError;
 const HISTORY_MAX: u32 = 5;
 
 /// How long Helm waits for one hook. The only hooks left are those of an uninstall.
-const HOOK_TIMEOUT: Duration = Duration::from_mins(2);
+pub const HOOK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Why an action did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +51,11 @@ pub enum ActError {
 impl ActError {
     /// True where the operator itself ended the work; that is no failure.
     pub const fn is_interruption(&self) -> bool {
-        matches!(self, Self::Helm(HelmError::Interrupted { .. }))
+        matches!(
+            self,
+            Self::Helm(HelmError::Interrupted { .. })
+                | Self::Crd(CrdError::Helm(HelmError::Interrupted { .. }))
+        )
     }
 
     /// As the status tells it, with the reason for condition `Installed`.
@@ -69,7 +73,7 @@ impl ActError {
             ) => "InstallFailed",
             (Self::Helm(_), Action::Upgrade { .. }) => "UpgradeFailed",
             (Self::Helm(_), Action::Rollback { .. }) => "RecoveryFailed",
-            (Self::Helm(_), Action::Uninstall { .. }) => "UninstallFailed",
+            (Self::Helm(_), Action::Uninstall { .. }) => UNINSTALL_FAILED,
             (Self::Helm(_), Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace) => {
                 "HelmFailed"
             }
@@ -126,7 +130,10 @@ impl Actor {
     }
 
     async fn open_namespace(&self, subject: &Subject<'_>) -> Result<(), ApiError> {
-        namespace::apply(&self.client, subject.namespace_is_ours).await?;
+        // Somebody else's namespace is left as it is until it is known that no release of theirs is in it.
+        if subject.namespace_is_ours {
+            namespace::apply(&self.client, true).await?;
+        }
         namespace::bind_role(&self.client, &self.own_namespace).await?;
         namespace::await_rights(&self.client).await
     }
@@ -137,7 +144,11 @@ impl Actor {
         };
         let archive = self.charts.verified(&desired.chart)?;
         self.open_namespace(subject).await?;
+        if !subject.namespace_is_ours {
+            namespace::apply(&self.client, false).await?;
+        }
         crds::apply(&self.client, &self.helm, &archive, subject.crds).await?;
+        let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
             labels: self.labels(desired, subject.release),
             description: describe(cause, subject.module, desired),

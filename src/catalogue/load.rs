@@ -102,7 +102,13 @@ impl Catalogue {
         for file in charts {
             let chart: Chart = file.parse()?;
             check_chart(&chart)?;
-            by_version.insert(chart.version.clone(), chart);
+            let version = chart.version.clone();
+            if by_version.insert(version.clone(), chart).is_some() {
+                let path = file.path.display();
+                return Err(CatalogueError::Inconsistent(format!(
+                    "chart version {version} stands in more than one file, {path} is one of them"
+                )));
+            }
         }
         let catalogue = Self {
             defaults: defaults.parse()?,

@@ -60,8 +60,8 @@ fn the_same_files_load_from_a_folder() {
     assert_eq!(format!("{loaded:?}"), format!("{:?}", catalogue()));
 }
 
-#[test]
-fn contradicting_charts_are_refused() {
+/// A folder with a catalogue that has no chart yet, and the text of chart 26.7.0.
+fn folder_without_charts() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("chart-values");
     std::fs::create_dir(folder.path().join("charts")).unwrap();
@@ -69,6 +69,26 @@ fn contradicting_charts_are_refused() {
         std::fs::copy(source.join(file), folder.path().join(file)).unwrap();
     }
     let chart = std::fs::read_to_string(source.join("charts/26.7.0.yaml")).unwrap();
+    (folder, chart)
+}
+
+#[test]
+fn two_files_of_one_version_are_refused() {
+    let (folder, chart) = folder_without_charts();
+    let charts = folder.path().join("charts");
+    std::fs::write(charts.join("26.7.0.yaml"), &chart).unwrap();
+    Catalogue::from_folder(folder.path()).unwrap();
+    std::fs::write(charts.join("copy.yaml"), &chart).unwrap();
+    let error = Catalogue::from_folder(folder.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("version 26.7.0 stands in more than one file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn contradicting_charts_are_refused() {
+    let (folder, chart) = folder_without_charts();
     for (from, to, complaint) in [
         ("sha256: bf6b", "sha256: BF6B", "SHA-256"),
         ("upgradesFrom: \"26.3\"", "upgradesFrom: \"26.7\"", "not older"),

@@ -19,13 +19,12 @@ pub const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 /// An empty cluster in which the module may act.
 pub fn observed() -> Observed {
     Observed {
-        forbidden: Vec::new(),
+        unread: Vec::new(),
         release: ReleaseFacts::Read(History::default()),
         comparison: None,
         surroundings: Some(Surroundings {
             namespace: SurroundingNamespace::Ours,
             cluster_role: None,
-            read_at: NOW,
         }),
         gpu_nodes: Vec::new(),
         policies: Vec::new(),

@@ -47,8 +47,8 @@ pub struct Comparison {
 /// Everything observed in one pass.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Kinds of the cluster that the operator may not read: nothing that is said of them can be true.
-    pub forbidden: Vec<&'static str>,
+    /// Kinds that the operator cannot read: nothing that is said of them could be true, and nothing may be done on its grounds.
+    pub unread: Vec<&'static str>,
     /// The release.
     pub release: ReleaseFacts,
     /// The last comparison through Helm, whatever revision it was of.

@@ -1,7 +1,5 @@
 //! NVIDIA's stack as it stands in the cluster.
 
-use jiff::Timestamp;
-
 use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE};
 
 /// The Helm release that an object says it belongs to.
@@ -104,6 +102,4 @@ pub struct Surroundings {
     pub namespace: SurroundingNamespace,
     /// Owner of ClusterRole `gpu-operator`, which every release of NVIDIA's chart has; outer `None`: there is none.
     pub cluster_role: Option<Option<HelmOwner>>,
-    /// When this was read.
-    pub read_at: Timestamp,
 }

@@ -127,13 +127,6 @@ pub(super) fn get_values(release: &ReleaseRef, revision: Option<u32>) -> Vec<OsS
     positional(args, [release.name.as_ref()])
 }
 
-/// `helm get manifest`: YAML documents.
-pub(super) fn get_manifest(release: &ReleaseRef, revision: Option<u32>) -> Vec<OsString> {
-    let mut args = command(&["get", "manifest"], release);
-    args.extend(revision_flag(revision));
-    positional(args, [release.name.as_ref()])
-}
-
 /// `helm show crds`: the YAML documents in the `crds` folders of a chart and its dependencies.
 pub(super) fn show_crds(chart: &Path) -> Vec<OsString> {
     positional(vec!["show".into(), "crds".into()], [chart.as_os_str()])

@@ -33,8 +33,10 @@ pub use environment::{ApiAccess, PASSED_ON, PASSED_ON_WITH_KUBECONFIG};
 pub use error::{HelmError, OpenError};
 pub use interrupt::{Cause, Interrupt, Interrupter, Phase, interrupt};
 pub use output::{ReleaseMetadata, RevisionStatus};
+pub use run::longest_change;
 
 use interrupt::OnShutdown;
+use run::{Steps, deadline};
 use workdir::{LockError, WorkDir};
 
 /// How long the start waits for a helm process of an earlier operator; the first change waits longer.
@@ -124,14 +126,14 @@ impl Helm {
         options: &UpgradeOptions,
     ) -> Result<Finished, HelmError> {
         let verb = "upgrade";
-        let turn = self.turn(verb, options.timeout).await?;
+        let turn = self.turn(verb, longest_change(options.timeout)).await?;
         let file = self
             .work_dir
             .write_values(values)
             .map_err(|source| HelmError::Run { verb, source })?;
         let args = args::upgrade_install(release, &absolute(chart), file.name(), options);
-        self.change(verb, &args, options.timeout, OnShutdown::Stop, turn)
-            .await
+        let deadline = deadline(options.timeout, Steps::One);
+        self.change(verb, &args, deadline, OnShutdown::Stop, turn).await
     }
 
     /// Goes back to an earlier revision, whatever the state of the newest one is.
@@ -142,10 +144,10 @@ impl Helm {
         options: &RollbackOptions,
     ) -> Result<Finished, HelmError> {
         let verb = "rollback";
-        let turn = self.turn(verb, options.timeout).await?;
+        let turn = self.turn(verb, longest_change(options.timeout)).await?;
         let args = args::rollback(release, to, options);
-        self.change(verb, &args, options.timeout, OnShutdown::Finish, turn)
-            .await
+        let deadline = deadline(options.timeout, Steps::One);
+        self.change(verb, &args, deadline, OnShutdown::Finish, turn).await
     }
 
     /// Deletes what the release made and then its records; `None` when there is no such release. Helm skips objects
@@ -156,12 +158,10 @@ impl Helm {
         options: &UninstallOptions,
     ) -> Result<Option<Finished>, HelmError> {
         let verb = "uninstall";
-        let turn = self.turn(verb, options.timeout).await?;
+        let turn = self.turn(verb, longest_change(options.timeout)).await?;
         let args = args::uninstall(release, options);
-        found(
-            self.change(verb, &args, options.timeout, OnShutdown::Finish, turn)
-                .await,
-        )
+        let deadline = deadline(options.timeout, Steps::Two);
+        found(self.change(verb, &args, deadline, OnShutdown::Finish, turn).await)
     }
 
     /// The newest revision in short; `None` when there is no such release.
@@ -182,21 +182,6 @@ impl Helm {
         found(
             self.read("get values", &args::get_values(release, revision), output::values)
                 .await,
-        )
-    }
-
-    /// The objects of a revision (the newest by default) as YAML documents, without helm's ownership marks; `None`
-    /// when there is no such revision.
-    pub async fn get_manifest(
-        &self,
-        release: &ReleaseRef,
-        revision: Option<u32>,
-    ) -> Result<Option<String>, HelmError> {
-        found(
-            self.read("get manifest", &args::get_manifest(release, revision), |text| {
-                Ok(text.to_owned())
-            })
-            .await,
         )
     }
 

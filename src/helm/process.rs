@@ -28,7 +28,7 @@ use group::Group;
 /// How long readers may go on after the whole group is gone: only a process that left the group can hold a pipe then.
 const READERS_LIMIT: Duration = Duration::from_secs(1);
 /// How long the kernel may take to end a killed process.
-const KILL_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const KILL_LIMIT: Duration = Duration::from_secs(5);
 
 /// What to run.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ pub(super) async fn run(job: Job<'_>, interrupt: &Interrupt) -> io::Result<Ended
     })
 }
 
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "this file is where processes are started"
 )]

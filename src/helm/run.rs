@@ -15,14 +15,37 @@ use super::workdir::{Lock, LockError};
 use super::{Finished, Helm, HelmError, OpenError, args, output, version};
 
 /// Our own deadline is so much later than helm's, so that helm ends first and records it.
-const DEADLINE_MARGIN: Duration = Duration::from_mins(1);
+const DEADLINE_MARGIN: Duration = Duration::from_secs(20);
 /// Bound of commands that only read.
 const READ_LIMIT: Duration = Duration::from_mins(1);
 /// From TERM to KILL: helm writes the failed revision meanwhile.
 const GRACE: Duration = Duration::from_secs(15);
-/// The largest result is a manifest or the CRDs of a chart, about half a megabyte for gpu-operator.
+/// The largest result is the CRDs of a chart, about half a megabyte for gpu-operator.
 const MAX_STDOUT: usize = 4 * 1024 * 1024;
 const MAX_STDERR: usize = 64 * 1024;
+
+/// How many steps a change has that helm waits for one after the other, each within helm's timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steps {
+    /// At most one hook.
+    One = 1,
+    /// A hook before and one after.
+    Two = 2,
+}
+
+/// Our own deadline for a change; `timeout` is helm's, which bounds each step alone.
+pub(super) const fn deadline(timeout: Duration, steps: Steps) -> Duration {
+    timeout
+        .saturating_mul(steps as u32)
+        .saturating_add(DEADLINE_MARGIN)
+}
+
+/// After this time no change that was started with `timeout` runs any more, however badly it went.
+pub const fn longest_change(timeout: Duration) -> Duration {
+    deadline(timeout, Steps::Two)
+        .saturating_add(GRACE)
+        .saturating_add(process::KILL_LIMIT)
+}
 
 /// The right to run one change.
 #[derive(Debug)]
@@ -41,8 +64,8 @@ struct Command<'a> {
 
 impl Helm {
     /// Waits until no other change runs, neither ours nor one that a killed operator left behind. The latter may
-    /// take as long as this change itself could.
-    pub(super) async fn turn(&self, verb: &'static str, timeout: Duration) -> Result<Turn<'_>, HelmError> {
+    /// take up to `limit`.
+    pub(super) async fn turn(&self, verb: &'static str, limit: Duration) -> Result<Turn<'_>, HelmError> {
         let interrupted = |cause| HelmError::Interrupted {
             verb,
             cause,
@@ -52,7 +75,6 @@ impl Helm {
         if let Some(cause) = self.interrupt.refuses_changes() {
             return Err(interrupted(cause));
         }
-        let limit = timeout + DEADLINE_MARGIN;
         match self.work_dir.lock(limit, &self.interrupt).await {
             Ok(lock) => Ok(Turn {
                 lock,
@@ -69,7 +91,7 @@ impl Helm {
         &self,
         verb: &'static str,
         args: &[OsString],
-        timeout: Duration,
+        deadline: Duration,
         on_shutdown: OnShutdown,
         turn: Turn<'_>,
     ) -> Result<Finished, HelmError> {
@@ -77,7 +99,6 @@ impl Helm {
             .lock
             .stdin()
             .map_err(|source| HelmError::Run { verb, source })?;
-        let deadline = timeout + DEADLINE_MARGIN;
         let ended = self
             .run(Command {
                 verb,

@@ -39,7 +39,7 @@ pub(super) fn read_number(path: &Path) -> i32 {
 
 /// Writes an executable script by a process of its own: were the file open for writing here, a process that another
 /// thread forks just then would keep it so, and running it would fail with "text file busy".
-#[allow(clippy::disallowed_methods, reason = "tests make their programs")]
+#[expect(clippy::disallowed_methods, reason = "tests make their programs")]
 pub(super) fn install_script(path: &Path, text: &str) {
     let status = std::process::Command::new("/bin/sh")
         .args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""])
@@ -58,7 +58,7 @@ pub(super) struct Role {
     pub test: &'static str,
 }
 
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "tests start copies of themselves and tell them so by a variable"
 )]

@@ -1,7 +1,7 @@
 //! The metrics of the manager, in the OpenMetrics text format.
 //!
-//! What is not known is absent rather than zero: no node counts before the first look at the nodes, no last success
-//! before the first one. Changes and scrapes exclude each other, so a scrape never sees half of a change.
+//! What is not known is absent rather than zero: no node counts without a GpuModule, no last success before the
+//! first one. Changes and scrapes exclude each other, so a scrape never sees half of a change.
 
 mod labels;
 
@@ -86,9 +86,7 @@ impl Metrics {
             })
         });
         self.set_release(release.as_ref());
-        if let Some(status) = status {
-            self.set_gpu_nodes(status.gpu_nodes.total, status.gpu_nodes.usable);
-        }
+        self.set_gpu_nodes(status.map(|status| (status.gpu_nodes.total, status.gpu_nodes.usable)));
     }
 
     /// The state that the GpuModule's status shows; `None` if there is no GpuModule.
@@ -124,9 +122,14 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Nodes with an NVIDIA GPU, and those of them on which a Pod can use one now.
-    pub fn set_gpu_nodes(&self, total: u32, usable: u32) {
+    /// Nodes with an NVIDIA GPU, and those of them on which a Pod can use one now; `None` while nobody counts them.
+    pub fn set_gpu_nodes(&self, total_and_usable: Option<(u32, u32)>) {
         let families = self.families();
+        let Some((total, usable)) = total_and_usable else {
+            families.nodes.clear();
+            families.usable_nodes.clear();
+            return;
+        };
         families.nodes.get_or_create(&NoLabels {}).set(i64::from(total));
         families
             .usable_nodes
@@ -134,7 +137,7 @@ impl Metrics {
             .set(i64::from(usable));
     }
 
-    /// When a reconciliation last ended without an error.
+    /// When a pass last found the release as the GpuModule wants it, with nothing left to do.
     pub fn set_last_success(&self, at: Timestamp) {
         let seconds = at.as_duration().as_secs_f64();
         self.families()
@@ -210,7 +213,7 @@ impl Families {
         registry.register("gpu_nodes", "Nodes with an NVIDIA GPU", self.nodes.clone());
         let usable = "Nodes whose NVIDIA GPUs Pods can use now";
         registry.register("gpu_nodes_usable", usable, self.usable_nodes.clone());
-        let success = "Unix time at which a reconciliation last ended without an error";
+        let success = "Unix time at which the release was last found as the GpuModule wants it, with nothing left to do";
         registry.register(
             "last_success_timestamp_seconds",
             success,

@@ -66,7 +66,7 @@ fn everything_has_its_place_in_the_exposition() {
         HelmResult::Timeout,
         Duration::from_hours(1),
     );
-    metrics.set_gpu_nodes(3, 2);
+    metrics.set_gpu_nodes(Some((3, 2)));
     metrics.set_last_success(Timestamp::from_millisecond(1_800_000_000_250).unwrap());
     metrics.set_leader(true);
     metrics
@@ -111,4 +111,13 @@ fn a_new_release_replaces_the_old_labels() {
     assert_eq!(samples(&metrics, "gpu_manager_release_info"), [expected]);
     metrics.set_release(None);
     assert!(samples(&metrics, "gpu_manager_release_info").is_empty());
+}
+
+#[test]
+fn without_a_module_no_node_count_stays() {
+    let metrics = Metrics::new();
+    metrics.set_gpu_nodes(Some((3, 2)));
+    assert_eq!(samples(&metrics, "gpu_manager_gpu_nodes").len(), 2);
+    metrics.show(None);
+    assert!(samples(&metrics, "gpu_manager_gpu_nodes").is_empty());
 }

@@ -1,6 +1,6 @@
 //! Reads just before acting: the watches may lag behind, and some things are not worth a watch.
 
-use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::ListParams;
@@ -15,7 +15,9 @@ use crate::api::{
 };
 use crate::catalogue::MinorVersion;
 use crate::desired::values_digest;
-use crate::facts::{Comparison, History, ReleaseFacts, SurroundingNamespace, Surroundings};
+use crate::facts::{
+    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, SurroundingNamespace, Surroundings,
+};
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 
@@ -44,8 +46,47 @@ pub async fn read_history(client: &Client) -> Result<History, ApiError> {
     ))
 }
 
+/// What is read from the API server just before acting.
+#[derive(Debug)]
+pub struct Look {
+    release: ReleaseFacts,
+    surroundings: Surroundings,
+    deployments: Option<Vec<DeploymentFacts>>,
+}
+
+impl Look {
+    /// Takes the place of what the watches knew.
+    pub fn put_into(self, observed: &mut Observed) {
+        observed.release = self.release;
+        observed.surroundings = Some(self.surroundings);
+        if let Some(deployments) = self.deployments {
+            observed.deployments = deployments;
+        }
+    }
+}
+
+/// Reads the release, what is around it, and NVIDIA's controllers.
+pub async fn look(client: &Client) -> Result<Look, ApiError> {
+    Ok(Look {
+        release: read_release(client).await?,
+        surroundings: read_surroundings(client).await?,
+        deployments: read_deployments(client).await?,
+    })
+}
+
+/// The Deployments in the release's namespace; `None` without the right to read them.
+async fn read_deployments(client: &Client) -> Result<Option<Vec<DeploymentFacts>>, ApiError> {
+    let deployments = Api::<Deployment>::namespaced(client.clone(), RELEASE_NAMESPACE);
+    let what = format!("list the Deployments in namespace {RELEASE_NAMESPACE}");
+    match deadline(API_DEADLINE, what, deployments.list(&ListParams::default())).await {
+        Ok(list) => Ok(Some(list.items.iter().map(reduce::deployment).collect())),
+        Err(error) if error.is_forbidden() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// The namespace of the release and the owner of the stack's ClusterRole.
-pub async fn read_surroundings(client: &Client, now: Timestamp) -> Result<Surroundings, ApiError> {
+async fn read_surroundings(client: &Client) -> Result<Surroundings, ApiError> {
     let namespaces = Api::<Namespace>::all(client.clone());
     let what = format!("read Namespace {RELEASE_NAMESPACE}");
     let namespace = found(deadline(API_DEADLINE, what, namespaces.get_metadata(RELEASE_NAMESPACE)).await)?;
@@ -70,7 +111,6 @@ pub async fn read_surroundings(client: &Client, now: Timestamp) -> Result<Surrou
     Ok(Surroundings {
         namespace,
         cluster_role: role.map(|role| reduce::owner(&role.metadata)),
-        read_at: now,
     })
 }
 

@@ -31,9 +31,7 @@ use crate::facts::{
 use view::{Access, View};
 use watch::Watched;
 
-pub use live::{
-    kubernetes_version, read_history, read_release, read_status, read_surroundings, read_through_helm,
-};
+pub use live::{Look, kubernetes_version, look, read_history, read_release, read_status, read_through_helm};
 
 #[cfg(test)]
 mod tests;
@@ -182,15 +180,54 @@ impl Views {
 
     /// True once each watch has been answered, be it by a refusal.
     pub fn are_settled(&self) -> bool {
-        let no_kind = |view: Access, crd: &str| view == Access::Unknown && !self.crds.contains(crd);
-        let settled = |access: Access| access != Access::Unknown;
-        settled(self.crds.access())
-            && settled(self.releases.access())
-            && settled(self.nodes.access())
-            && settled(self.daemon_sets.access())
-            && settled(self.deployments.access())
-            && (settled(self.policies.access()) || no_kind(self.policies.access(), CLUSTER_POLICY_CRD))
-            && (settled(self.drivers.access()) || no_kind(self.drivers.access(), NVIDIA_DRIVER_CRD))
+        self.unsettled().is_empty()
+    }
+
+    /// The kinds whose watch has not been answered yet. NVIDIA's own are only watched while their CRDs are there.
+    pub fn unsettled(&self) -> Vec<&'static str> {
+        let of_nvidia = |crd: &str, access| self.crds.contains(crd).then_some(access);
+        let watches = [
+            ("CustomResourceDefinitions", Some(self.crds.access())),
+            ("Secrets", Some(self.releases.access())),
+            ("Nodes", Some(self.nodes.access())),
+            ("DaemonSets", Some(self.daemon_sets.access())),
+            ("Deployments", Some(self.deployments.access())),
+            (
+                "ClusterPolicies",
+                of_nvidia(CLUSTER_POLICY_CRD, self.policies.access()),
+            ),
+            (
+                "NVIDIADrivers",
+                of_nvidia(NVIDIA_DRIVER_CRD, self.drivers.access()),
+            ),
+        ];
+        let unanswered = watches
+            .into_iter()
+            .filter(|(_, access)| *access == Some(Access::Unknown));
+        unanswered.map(|(kind, _)| kind).collect()
+    }
+
+    /// Kinds of the cluster that are not known. NVIDIA's are known to be absent without their CRDs. What lies in the release's
+    /// namespace does not count: the operator may have no rights there yet.
+    fn unread(&self) -> Vec<&'static str> {
+        let of_nvidia = |access: Access, crd: &str| access != Access::Granted && self.crds.contains(crd);
+        let unread = [
+            ("CustomResourceDefinitions", self.crds.access() != Access::Granted),
+            ("Nodes", self.nodes.access() != Access::Granted),
+            (
+                "ClusterPolicies",
+                of_nvidia(self.policies.access(), CLUSTER_POLICY_CRD),
+            ),
+            (
+                "NVIDIADrivers",
+                of_nvidia(self.drivers.access(), NVIDIA_DRIVER_CRD),
+            ),
+        ];
+        unread
+            .into_iter()
+            .filter(|(_, unread)| *unread)
+            .map(|(kind, _)| kind)
+            .collect()
     }
 
     /// What the watches know now.
@@ -199,17 +236,8 @@ impl Views {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
             Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
         };
-        let forbidden = [
-            ("Nodes", self.nodes.access()),
-            ("ClusterPolicies", self.policies.access()),
-            ("NVIDIADrivers", self.drivers.access()),
-            ("CustomResourceDefinitions", self.crds.access()),
-        ];
-        let forbidden = forbidden
-            .into_iter()
-            .filter(|(_, access)| *access == Access::Forbidden);
         Observed {
-            forbidden: forbidden.map(|(kind, _)| kind).collect(),
+            unread: self.unread(),
             release,
             comparison: None,
             surroundings: None,

@@ -5,6 +5,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+/// Reason of a failed uninstall.
+pub const UNINSTALL_FAILED: &str = "UninstallFailed";
+
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 
@@ -22,6 +25,7 @@ pub struct Failure {
 pub struct Attempts {
     generation: i64,
     failures: u32,
+    failed_uninstalls: u32,
     last: Option<(Failure, Timestamp)>,
 }
 
@@ -29,6 +33,11 @@ impl Attempts {
     /// How many tries failed in a row.
     pub const fn failures(&self) -> u32 {
         self.failures
+    }
+
+    /// How many of them were uninstalls.
+    pub const fn failed_uninstalls(&self) -> u32 {
+        self.failed_uninstalls
     }
 
     /// The failure of the last try, unless it succeeded.
@@ -70,6 +79,7 @@ impl Attempts {
         // Between 80 % and 100 %, so that the cap stays the cap.
         let pause = doubled.mul_f64(jitter.clamp(0.0, 1.0).mul_add(0.2, 0.8));
         self.failures = self.failures.saturating_add(1);
+        self.failed_uninstalls += u32::from(failure.reason == UNINSTALL_FAILED);
         self.last = Some((failure, now + pause));
     }
 }

@@ -1,6 +1,8 @@
 //! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
 
-use super::{Action, FOREIGN_OPERATION_LIMIT, Plan, Situation, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign};
+use super::{
+    Action, FOREIGN_OPERATION_LIMIT, Plan, Situation, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, unread,
+};
 use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
 
 /// The next step towards nothing.
@@ -41,14 +43,22 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
         };
     }
     Plan::Act(Action::Uninstall {
-        hooks: s.attempts.failures() < UNINSTALL_TRIES_WITH_HOOKS,
+        hooks: s.attempts.failed_uninstalls() < UNINSTALL_TRIES_WITH_HOOKS,
     })
 }
 
 fn gone(s: &Situation<'_>) -> Plan {
-    let left = foreign::left_behind(s);
-    if left.is_empty() || !foreign::is_ours(s) {
+    if !foreign::is_ours(s) {
         return Plan::Act(Action::RemoveFinalizer);
     }
-    Plan::AwaitRemoval(left)
+    // What cannot be read may still be there.
+    if let Some(hold) = unread(s) {
+        return Plan::Hold(hold);
+    }
+    let left = foreign::left_behind(s);
+    if left.is_empty() {
+        Plan::Act(Action::RemoveFinalizer)
+    } else {
+        Plan::AwaitRemoval(left)
+    }
 }

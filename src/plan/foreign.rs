@@ -1,7 +1,7 @@
 //! Finds a stack that somebody else runs. It is never touched, whatever it is called.
 
 use super::Situation;
-use crate::api::{CLUSTER_POLICY_NAME, OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE};
+use crate::api::{OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE};
 use crate::desired::Desired;
 use crate::facts::{HelmOwner, ReleaseFacts, SurroundingNamespace};
 
@@ -55,9 +55,15 @@ impl Foreign {
     }
 }
 
-/// True where the release, or what is left of it, carries the module's mark.
+/// True where the release, or what is left of it, is the module's.
+///
+/// Helm carries the module's labels from revision to revision, also through changes by hand, so a release without them is another
+/// one, whatever the status recorded of its predecessor. Only where no revision can be seen does the record count.
 pub fn is_ours(s: &Situation<'_>) -> bool {
-    s.recorded.is_some() || matches!(&s.observed.release, ReleaseFacts::Read(history) if history.is_marked())
+    match &s.observed.release {
+        ReleaseFacts::Read(history) if !history.is_empty() => history.is_marked(),
+        ReleaseFacts::Read(_) | ReleaseFacts::Unreadable => s.recorded.is_some(),
+    }
 }
 
 /// Finds what forbids the module to act.
@@ -102,11 +108,7 @@ pub fn find(s: &Situation<'_>) -> Option<Foreign> {
 /// Names of what the module's release had made and that is still there.
 pub fn left_behind(s: &Situation<'_>) -> Vec<String> {
     let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
-    let policies = s
-        .observed
-        .policies
-        .iter()
-        .filter(|policy| ours(&policy.owner) || policy.name == CLUSTER_POLICY_NAME);
+    let policies = s.observed.policies.iter().filter(|policy| ours(&policy.owner));
     let drivers = s.observed.drivers.iter().filter(|driver| ours(&driver.owner));
     policies
         .map(|policy| format!("ClusterPolicy {}", policy.name))

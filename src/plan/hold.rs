@@ -18,6 +18,9 @@ pub enum Hold {
     /// Somebody else runs the stack.
     #[error("{0}")]
     Foreign(Foreign),
+    /// What the operator cannot read may forbid it to act.
+    #[error("the operator cannot read {0}, apply the module's ClusterRoles again")]
+    Unread(String),
     /// The cluster is older than the chart supports.
     #[error("Kubernetes {have} is older than {need}, which chart {chart} needs, upgrade the cluster")]
     UnsupportedKubernetes {
@@ -59,6 +62,7 @@ impl Hold {
             Self::Suspended => "Suspended",
             Self::Refused(refusal) => refusal.reason(),
             Self::Foreign(foreign) => foreign.reason(),
+            Self::Unread(_) => "Forbidden",
             Self::UnsupportedKubernetes { .. } => "UnsupportedKubernetes",
             Self::Downgrade { .. } => "DowngradeRefused",
             Self::SkipsLine { .. } => "UpgradePathRefused",

@@ -21,7 +21,7 @@ use crate::desired::{Desired, Refusal, Step};
 use crate::facts::Observed;
 use crate::helm::RevisionStatus;
 
-pub use attempts::{Attempts, Failure};
+pub use attempts::{Attempts, Failure, UNINSTALL_FAILED};
 pub use foreign::Foreign;
 pub use hold::Hold;
 pub use pause::{SOON, pause};
@@ -169,6 +169,9 @@ fn unguarded(s: &Situation<'_>) -> Plan {
     if s.deleting {
         return deletion::step(s);
     }
+    if let Some(foreign) = foreign::find(s) {
+        return Plan::Hold(Hold::Foreign(foreign));
+    }
     if s.suspended {
         return Plan::Hold(Hold::Suspended);
     }
@@ -176,10 +179,14 @@ fn unguarded(s: &Situation<'_>) -> Plan {
         Ok(desired) => desired,
         Err(refusal) => return Plan::Hold(Hold::Refused(refusal.clone())),
     };
-    if let Some(foreign) = foreign::find(s) {
-        return Plan::Hold(Hold::Foreign(foreign));
+    match unread(s) {
+        Some(hold) => Plan::Hold(hold),
+        None => release::step(s, desired),
     }
-    release::step(s, desired)
+}
+
+fn unread(s: &Situation<'_>) -> Option<Hold> {
+    (!s.observed.unread.is_empty()).then(|| Hold::Unread(s.observed.unread.join(", ")))
 }
 
 /// What has to be true before anything is changed, whatever it is.

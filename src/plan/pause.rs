@@ -25,7 +25,7 @@ pub fn pause(plan: &Plan, now: Timestamp, recheck: Option<Timestamp>, compare_at
             why: Wait::Backoff | Wait::ForeignOperation(_),
         } => until(*at),
         Plan::AwaitRemoval(_) | Plan::Wait { .. } => Some(SOON),
-        Plan::Hold(Hold::Foreign(_)) => Some(FOREIGN),
+        Plan::Hold(Hold::Foreign(_) | Hold::UnsupportedKubernetes { .. } | Hold::Unread(_)) => Some(FOREIGN),
         _ => None,
     };
     // A comparison that is due already could not be made in this pass. It waits for the event that allows it.

@@ -33,10 +33,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
     };
     match latest.status {
         RevisionStatus::Deployed => deployed(s, desired, latest),
-        RevisionStatus::Failed => match installed_chart(s, latest) {
-            Some(installed) => upgrade(s, desired, latest, &installed, Cause::Retry),
-            None => Plan::Compare,
-        },
+        RevisionStatus::Failed => failed(s, desired, history),
         RevisionStatus::PendingInstall | RevisionStatus::PendingUpgrade | RevisionStatus::PendingRollback => {
             unfinished(s, history, latest, latest.made_by_module())
         }
@@ -84,6 +81,19 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
     upgrade(s, desired, latest, &installed, cause)
 }
 
+/// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
+/// tried.
+fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
+    let worked = history.last_good();
+    let chart = worked
+        .and_then(|good| good.own_chart().cloned())
+        .or_else(|| recorded_chart(s));
+    match (worked, chart) {
+        (Some(good), Some(chart)) => upgrade(s, desired, good, &chart, Cause::Retry),
+        _ => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
+    }
+}
+
 fn matches_wanted(found: &Comparison, desired: &Desired) -> bool {
     found.chart_version == desired.chart.version && found.values_digest == desired.values_digest
 }
@@ -122,7 +132,7 @@ fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
 fn upgrade(
     s: &Situation<'_>,
     desired: &Desired,
-    latest: &Revision,
+    running: &Revision,
     installed: &Version,
     cause: Cause,
 ) -> Plan {
@@ -133,7 +143,7 @@ fn upgrade(
             wanted: wanted.clone(),
         });
     }
-    match route::next(s, desired, installed, route::layout_of(s, latest, installed)) {
+    match route::next(s, desired, installed, route::layout_of(s, running, installed)) {
         Ok(next) => install(s, desired, upgrade_to(next, cause)),
         Err(via) => Plan::Hold(Hold::SkipsLine {
             installed: installed.clone(),

@@ -14,6 +14,7 @@ use crate::facts::{
 };
 use crate::helm::RevisionStatus;
 
+mod foreign;
 mod route;
 
 /// One situation that tests change before they ask.
@@ -62,15 +63,15 @@ impl Case {
         let ReleaseFacts::Read(history) = &self.observed.release else {
             panic!("unreadable")
         };
-        let mut latest = history.latest().unwrap().clone();
-        change(&mut latest);
-        let mut all: Vec<_> = history
-            .all()
-            .iter()
-            .filter(|r| r.number != latest.number)
-            .cloned()
-            .collect();
-        all.push(latest);
+        self.change(history.latest().unwrap().number, change);
+    }
+
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Revision)) {
+        let ReleaseFacts::Read(history) = &self.observed.release else {
+            panic!("unreadable")
+        };
+        let mut all = history.all().to_vec();
+        change(all.iter_mut().find(|revision| revision.number == number).unwrap());
         self.observed.release = ReleaseFacts::Read(History::new(all));
     }
 
@@ -340,20 +341,21 @@ fn backoff_grows_to_ten_minutes_and_a_new_generation_begins_anew() {
 }
 
 #[test]
-fn hooks_are_left_out_after_failed_tries() {
+fn hooks_are_left_out_after_failed_uninstalls_and_not_after_other_failures() {
     let mut case = Case::ours(&[RevisionStatus::Uninstalling]);
     case.deleting = true;
+    let later = NOW + FOREIGN_OPERATION_LIMIT;
+    case.attempts.failed(failure(), NOW, 0.0);
+    case.attempts.failed(failure(), NOW, 0.0);
     for _ in 0..UNINSTALL_TRIES_WITH_HOOKS {
-        assert_eq!(
-            case.plan_at(NOW + FOREIGN_OPERATION_LIMIT),
-            Plan::Act(Action::Uninstall { hooks: true })
-        );
-        case.attempts.failed(failure(), NOW, 0.0);
+        assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: true }));
+        let failed = Failure {
+            reason: UNINSTALL_FAILED,
+            message: "a hook hangs".to_owned(),
+        };
+        case.attempts.failed(failed, NOW, 0.0);
     }
-    assert_eq!(
-        case.plan_at(NOW + FOREIGN_OPERATION_LIMIT),
-        Plan::Act(Action::Uninstall { hooks: false })
-    );
+    assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: false }));
 }
 
 #[test]
@@ -378,55 +380,29 @@ fn the_finalizer_stays_until_what_the_release_made_is_gone() {
     assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
 }
 
+#[test]
+fn nothing_is_done_on_the_grounds_of_what_cannot_be_read() {
+    for mut case in [Case::new(), Case::ours(&[RevisionStatus::Failed])] {
+        case.observed.unread = vec!["CustomResourceDefinitions", "Nodes"];
+        assert_eq!(
+            held(&case),
+            Hold::Unread("CustomResourceDefinitions, Nodes".to_owned())
+        );
+        case.observed.release = ReleaseFacts::Read(History::default());
+        case.recorded = Some(recorded(1));
+        case.deleting = true;
+        assert!(
+            matches!(held(&case), Hold::Unread(_)),
+            "what cannot be read may still be there"
+        );
+    }
+}
+
 fn held(case: &Case) -> Hold {
     match case.plan() {
         Plan::Hold(hold) => hold,
         plan => panic!("{plan:?}"),
     }
-}
-
-#[test]
-fn a_foreign_stack_is_never_touched() {
-    let mut release = Case::ours(&[RevisionStatus::Deployed]);
-    release.recorded = None;
-    release.change_latest(|latest| (latest.by, latest.meant, latest.fingerprint) = (None, None, None));
-    assert_eq!(held(&release), Hold::Foreign(Foreign::Release));
-
-    let mut by_hand = Case::new();
-    by_hand.observed.policies = vec![fixtures::policy(None, None)];
-    assert_eq!(held(&by_hand).reason(), "ForeignRelease");
-
-    let mut other_name = Case::new();
-    other_name.observed.surroundings.as_mut().unwrap().cluster_role = Some(Some(owner("nvidia")));
-    assert!(held(&other_name).to_string().contains("gpu-operator/nvidia"));
-
-    let mut other_module = Case::ours(&[RevisionStatus::Deployed]);
-    other_module
-        .observed
-        .crds
-        .insert(OTHER_GPU_MODULE_CRD.to_owned(), CrdFacts { spec_digest: None });
-    assert_eq!(held(&other_module), Hold::Foreign(Foreign::OtherModule));
-
-    for mut case in [release, by_hand, other_name] {
-        case.deleting = true;
-        assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
-    }
-}
-
-#[test]
-fn a_foreign_release_in_an_unreadable_namespace_is_seen_by_its_cluster_role() {
-    let mut case = Case::new();
-    case.observed.release = ReleaseFacts::Unreadable;
-    let around = case.observed.surroundings.as_mut().unwrap();
-    around.cluster_role = Some(Some(owner(RELEASE_NAME)));
-    around.namespace = SurroundingNamespace::Foreign;
-    assert_eq!(held(&case).reason(), "ForeignRelease");
-    case.observed.surroundings.as_mut().unwrap().namespace = SurroundingNamespace::Ours;
-    assert_eq!(
-        case.plan(),
-        Plan::Act(Action::OpenNamespace),
-        "our own namespace: its release can be read first"
-    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use crate::api::{ConditionType, GpuModuleStatus, condition};
 
 /// Most characters of a condition's message; Kubernetes allows 32,768, a person reads fewer.
-const MAX_MESSAGE: usize = 1024;
+pub const MAX_MESSAGE: usize = 1024;
 
 /// What a condition says, without time.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -95,7 +95,8 @@ fn verdict(report: &Report<'_>) -> Verdict {
         } => Verdict::unknown(
             "ForeignOperation",
             format!(
-                "somebody else's Helm left release {release} {found}; it is freed when that does not end within ten minutes"
+                "somebody else's Helm left release {release} {found}; it is freed when that does not end within {} minutes",
+                FOREIGN_OPERATION_LIMIT.as_mins()
             ),
         ),
         Plan::Wait {

@@ -20,6 +20,7 @@ use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
 use crate::plan::{Failure, Hold, Plan, Wait};
 use conditions::{Verdict, whole_seconds};
+use installed::Installed;
 use operands::Operands;
 
 pub use history::Ended;
@@ -28,6 +29,9 @@ pub use unreadable::unreadable;
 
 #[cfg(test)]
 mod tests;
+
+/// Most characters of the annotation that are kept.
+pub const MAX_ANNOTATION: usize = 256;
 
 /// Everything that the status depends on.
 #[derive(Clone, Copy, Debug)]
@@ -70,13 +74,10 @@ pub fn compute(report: &Report<'_>) -> Computed {
     let operands = operands::judge(report);
     let configured = configured(report);
     let installed = installed::judge(report);
-    let state = state(report, &operands, installed.overdue);
-    let description = description(report, state, &configured, &installed.verdict, &operands);
-    let ready = Verdict::new(
-        state == State::Ready,
-        ready_reason(state, &configured, &installed.verdict, &operands),
-        &description,
-    );
+    let state = state(report, &operands, &installed);
+    let deciding = deciding(state, &configured, &installed.verdict, &operands);
+    let description = description(report, deciding);
+    let ready = Verdict::new(state == State::Ready, deciding.reason, &description);
 
     let conditions = conditions::merge(
         report.previous,
@@ -151,15 +152,18 @@ fn configured(report: &Report<'_>) -> Verdict {
     }
 }
 
-fn state(report: &Report<'_>, operands: &Operands, installed_overdue: bool) -> State {
-    if report.failure.is_some() || installed_overdue {
+fn state(report: &Report<'_>, operands: &Operands, installed: &Installed) -> State {
+    let unread = matches!(report.plan, Plan::Hold(Hold::Unread(_)));
+    if report.failure.is_some() || installed.overdue || unread {
         return State::Error;
     }
     if report.deleting.is_some() {
         return State::Deleting;
     }
     match report.plan {
-        Plan::Keep | Plan::Hold(Hold::Suspended) => operands.state,
+        Plan::Keep => operands.state,
+        // What is suspended is as good as it was; what was never finished waits for a user.
+        Plan::Hold(Hold::Suspended) if installed.verdict.is_true() => operands.state,
         Plan::Hold(_) => State::Warning,
         Plan::Wait { .. } | Plan::Look | Plan::Compare | Plan::AwaitRemoval(_) | Plan::Act(_) => {
             State::Processing
@@ -184,29 +188,15 @@ fn deciding<'a>(
     }
 }
 
-fn ready_reason(
-    state: State,
-    configured: &Verdict,
-    installed: &Verdict,
-    operands: &Operands,
-) -> &'static str {
-    deciding(state, configured, installed, operands).reason
-}
-
-fn description(
-    report: &Report<'_>,
-    state: State,
-    configured: &Verdict,
-    installed: &Verdict,
-    operands: &Operands,
-) -> String {
-    let text = &deciding(state, configured, installed, operands).message;
-    match report.plan {
+fn description(report: &Report<'_>, deciding: &Verdict) -> String {
+    let text = &deciding.message;
+    let whole = match report.plan {
         Plan::Hold(hold @ Hold::Suspended) => format!("{text}; {hold}"),
         // The pause itself says nothing new: the failure is what counts.
         Plan::Wait {
             why: Wait::Backoff, ..
         } if report.failure.is_some() => format!("{text}; it is tried again"),
         _ => text.clone(),
-    }
+    };
+    whole.chars().take(conditions::MAX_MESSAGE).collect()
 }

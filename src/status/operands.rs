@@ -65,8 +65,8 @@ pub fn judge(report: &Report<'_>) -> Operands {
             recheck: None,
         };
     }
-    if !report.observed.forbidden.is_empty() {
-        let kinds = report.observed.forbidden.join(", ");
+    if !report.observed.unread.is_empty() {
+        let kinds = report.observed.unread.join(", ");
         let message = format!("the operator may not read {kinds}, apply the module's ClusterRoles again");
         return Operands {
             verdict: Verdict::unknown("Forbidden", message),

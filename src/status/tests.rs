@@ -160,6 +160,29 @@ fn suspension_keeps_the_status_true() {
 }
 
 #[test]
+fn a_suspended_module_without_a_running_release_waits_for_a_user() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.plan = Plan::Hold(Hold::Suspended);
+    for release in [
+        fixtures::history(&[], "f"),
+        fixtures::history(&[RevisionStatus::Failed], "f"),
+    ] {
+        case.observed.release = release;
+        assert_eq!(case.state(), State::Warning);
+        assert!(case.compute().status.description.contains("set it to false"));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_with_what_to_do() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.observed.unread = vec!["Nodes"];
+    case.plan = Plan::Hold(Hold::Unread("Nodes".to_owned()));
+    assert_eq!(case.state(), State::Error);
+    assert_eq!(case.reason(ConditionType::Configured), "Forbidden");
+}
+
+#[test]
 fn a_foreign_release_is_a_warning_and_its_operands_are_not_ours() {
     let mut case = Case::deployed(vec![node("a", 1)]);
     case.plan = Plan::Hold(Hold::Foreign(Foreign::Release));

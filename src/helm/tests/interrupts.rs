@@ -47,11 +47,8 @@ async fn a_shutdown_lets_uninstall_rollback_and_reading_finish() {
 
     let fake = Fake::new(HELM_LIKE);
     let (helm, interrupter) = fake.open().await;
-    let release = release();
-    let (result, ()) = tokio::join!(
-        helm.get_manifest(&release, None),
-        shut_down_and_go(&fake, &interrupter)
-    );
+    let chart = Path::new("/charts/c.tgz");
+    let (result, ()) = tokio::join!(helm.show_crds(chart), shut_down_and_go(&fake, &interrupter));
     result.expect("finished");
 }
 
@@ -97,15 +94,11 @@ async fn nothing_is_started_any_more() {
     );
     assert_eq!(cause_of(uninstall(&helm).await), (Cause::Shutdown, false));
     assert_eq!(cause_of(rollback(&helm).await), (Cause::Shutdown, false));
-    helm.get_manifest(&release(), None)
-        .await
-        .expect("reading goes on");
-    assert_eq!(fake.text("log"), "get\n");
+    let chart = Path::new("/charts/c.tgz");
+    helm.show_crds(chart).await.expect("reading goes on");
+    assert_eq!(fake.text("log"), "show\n");
 
     interrupter.lease_lost(Instant::now() + Duration::from_mins(1));
-    assert_eq!(
-        cause_of(helm.get_manifest(&release(), None).await),
-        (Cause::LeaseLost, false)
-    );
-    assert_eq!(fake.text("log"), "get\n");
+    assert_eq!(cause_of(helm.show_crds(chart).await), (Cause::LeaseLost, false));
+    assert_eq!(fake.text("log"), "show\n");
 }

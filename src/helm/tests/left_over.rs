@@ -34,7 +34,7 @@ async fn kill_an_operator(fake: &Fake) -> i32 {
 
 /// The part of the operator that is killed. Does nothing elsewhere.
 #[tokio::test]
-#[allow(
+#[expect(
     clippy::disallowed_methods,
     reason = "a copy of the test learns by a variable where to work"
 )]

@@ -61,6 +61,33 @@ fn upgrades_follow_the_lines_and_never_go_back() {
 }
 
 #[test]
+fn a_failed_step_does_not_shorten_the_way() {
+    let mut case = Case::ours(&[RevisionStatus::Deployed, RevisionStatus::Failed]);
+    case.recorded.as_mut().unwrap().chart_version = "25.10.1".to_owned();
+    case.change(1, |worked| {
+        (worked.chart, worked.layout) = (Some(Version::new(25, 10, 1)), Some(OLD));
+    });
+    case.change_latest(|tried| (tried.chart, tried.layout) = (Some(Version::new(26, 3, 3)), Some(OLD)));
+    let again = Action::Upgrade {
+        to: step("26.3.3", OLD, DriverUpgrades::Held),
+        cause: Cause::Retry,
+    };
+    assert_eq!(case.plan(), Plan::Act(again));
+}
+
+#[test]
+fn a_chart_that_never_worked_can_be_given_up() {
+    let mut case = Case::ours(&[RevisionStatus::Failed]);
+    case.recorded = None;
+    case.desired = resolve(json!({ "chartVersion": "26.3.3" }));
+    let older = Action::Upgrade {
+        to: step("26.3.3", OLD, DriverUpgrades::AsConfigured),
+        cause: Cause::Retry,
+    };
+    assert_eq!(case.plan(), Plan::Act(older));
+}
+
+#[test]
 fn the_driver_moves_into_its_object_in_three_steps_and_rolls_in_the_last() {
     assert_eq!(
         running("26.3.3", OLD).plan(),

@@ -23,7 +23,7 @@ fn no_gpu_node_is_healthy_and_says_so() {
 #[test]
 fn nodes_that_cannot_be_read_are_an_error_and_not_an_empty_cluster() {
     let mut case = Case::deployed(vec![]);
-    case.observed.forbidden = vec!["Nodes"];
+    case.observed.unread = vec!["Nodes"];
     let status = case.compute().status;
     assert_eq!(status.state, State::Error);
     assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");

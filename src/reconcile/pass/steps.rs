@@ -1,0 +1,139 @@
+//! The steps of a pass that touch the world: look, compare, act.
+
+use super::{Acted, Pass, observe_views};
+use crate::act::{ActError, Subject, release};
+use crate::desired::{self, Desired, Refusal};
+use crate::facts::{Observed, SurroundingNamespace};
+use crate::helm::{HelmError, RELEASE_FLAGS};
+use crate::kube_api::ApiError;
+use crate::observe;
+use crate::plan::{Action, Failure};
+use crate::reconcile::{Error, lock};
+use crate::status::Ended;
+
+fn api_failure(error: &ApiError) -> Failure {
+    Failure {
+        reason: "ApiCallFailed",
+        message: error.to_string(),
+    }
+}
+
+impl Pass<'_> {
+    /// Observes anew: from the watches, and from the API server what decides about acting.
+    pub(super) async fn look(&mut self) {
+        self.observed = Observed {
+            comparison: self.observed.comparison.take(),
+            ..observe_views(self.context)
+        };
+        match observe::look(&self.context.actor.client).await {
+            Ok(look) => look.put_into(&mut self.observed),
+            Err(error) => self.fail(api_failure(&error)),
+        }
+    }
+
+    /// Reads the version of the API server; true where that was possible.
+    pub(super) async fn read_version(&mut self) -> bool {
+        self.version_read = true;
+        match observe::kubernetes_version(&self.context.actor.client).await {
+            Ok(version) => {
+                self.observed.kubernetes = version;
+                *lock(&self.context.kubernetes) = version;
+                true
+            }
+            Err(error) => {
+                self.fail(api_failure(&error));
+                false
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        tracing::warn!(reason = failure.reason, "{}", failure.message);
+        let now = self.now();
+        self.memory.attempts.failed(failure, now, fastrand::f64());
+    }
+
+    /// Reads the newest revision through Helm.
+    pub(super) async fn compare(&mut self) -> Acted {
+        self.comparison_due = false;
+        if !self.read_version().await {
+            return Acted::Failed;
+        }
+        match observe::read_through_helm(&self.context.actor.helm, &release()).await {
+            Ok(comparison) => {
+                self.observed.comparison.clone_from(&comparison);
+                let now = self.now();
+                self.memory.compared(comparison, now, fastrand::f64());
+                Acted::Done
+            }
+            Err(HelmError::Interrupted { .. }) => Acted::Interrupted,
+            Err(error) => {
+                self.fail(Failure {
+                    reason: "ComparisonFailed",
+                    message: error.to_string(),
+                });
+                Acted::Failed
+            }
+        }
+    }
+
+    /// The release of a chart that is only on the way to the wanted one.
+    fn step(&self, action: &Action) -> Result<Option<Desired>, Refusal> {
+        let (Action::Upgrade { to, .. }, Ok(desired)) = (action, &self.desired) else {
+            return Ok(None);
+        };
+        if *to == desired.step {
+            return Ok(None);
+        }
+        desired::resolve_step(&self.module.spec, &self.context.catalogue, to, RELEASE_FLAGS).map(Some)
+    }
+
+    /// Executes an action.
+    pub(super) async fn act(&mut self, action: &Action) -> Result<Acted, Error> {
+        let step = match self.step(action) {
+            Ok(step) => step,
+            Err(refusal) => {
+                self.fail(Failure {
+                    reason: refusal.reason(),
+                    message: refusal.to_string(),
+                });
+                return Ok(Acted::Failed);
+            }
+        };
+        let around = self.observed.surroundings.as_ref();
+        let subject = Subject {
+            module: self.module,
+            desired: step.as_ref().or_else(|| self.desired.as_ref().ok()),
+            release: &self.observed.release,
+            crds: &self.observed.crds,
+            namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),
+        };
+        tracing::info!(?action, "acting");
+        let result = self.context.actor.act(action, &subject).await;
+        self.context.views.retry_now();
+        match result {
+            Ok(()) => {
+                if matches!(action, Action::Upgrade { .. }) {
+                    self.memory.attempts.succeeded();
+                }
+                self.ended = Some(Ended {
+                    action: action.clone(),
+                    failure: None,
+                });
+                Ok(Acted::Done)
+            }
+            Err(error) if error.is_interruption() => Ok(Acted::Interrupted),
+            // Somebody else changed the object meanwhile: the next pass sees how.
+            Err(ActError::Api(error)) if error.is_conflict() => Err(error.into()),
+            Err(ActError::Api(error)) if *action == Action::RemoveFinalizer => Err(error.into()),
+            Err(error) => {
+                self.ended = Some(Ended {
+                    action: action.clone(),
+                    failure: Some(error.to_string()),
+                });
+                self.fail(error.failure(action));
+                Ok(Acted::Failed)
+            }
+        }
+    }
+}
