@@ -45,6 +45,13 @@ impl Lab {
         Ok(serde_json::from_str(&text)?)
     }
 
+    /// The values of one revision, without the chart's defaults.
+    pub async fn values_of(&self, revision: u32) -> Result<Value> {
+        let args = ["--output=json", &format!("--revision={revision}")];
+        let text = self.helm_release(&["get", "values"], &args).await?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
     /// Path of a chart archive as an argument.
     pub fn archive(&self, version: &str) -> String {
         self.charts.archive(version).display().to_string()
