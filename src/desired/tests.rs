@@ -206,7 +206,10 @@ fn driver_values_are_open_before_nvidiadriver_but_for_what_the_typed_driver_says
         };
         at(json!({ "upgradePolicy": { "maxParallelUpgrades": 2 } })).unwrap();
         for (driver, path) in [
-            (json!({ "nvidiaDriverCRD": { "enabled": true } }), "driver.nvidiaDriverCRD"),
+            (
+                json!({ "nvidiaDriverCRD": { "enabled": true } }),
+                "driver.nvidiaDriverCRD",
+            ),
             (json!({ "enabled": false }), "driver.enabled"),
             (json!({ "usePrecompiled": null }), "driver.usePrecompiled"),
             (json!({ "repository": "r.example" }), "driver.repository"),

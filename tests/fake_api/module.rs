@@ -95,7 +95,7 @@ async fn a_module_that_goes_without_a_finalizer_leaves_no_state_behind() {
     lab.settle().await;
     let metrics = lab.metrics.encode();
     assert!(
-        metrics.contains("gpu_manager_module_state{state=\"Processing\"} 0"),
+        metrics.contains("gpu_manager_module_state{state=\"Warning\"} 0"),
         "{metrics}"
     );
 }
