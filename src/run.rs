@@ -1,13 +1,12 @@
 //! The life of the operator process: open everything, wait for the Lease, lead, and end in the right order.
 
 mod end;
+mod open;
 mod start;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::Context as _;
-use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -18,17 +17,15 @@ use tokio_util::task::TaskTracker;
 use crate::act::{Actor, ChartFolder};
 use crate::admin::Server;
 use crate::api::GpuModule;
-use crate::catalogue::Catalogue;
 use crate::config::RunArgs;
-use crate::contact::{self, Contacts, Resource, SILENCE_LIMIT};
+use crate::contact::{Contacts, Resource, SILENCE_LIMIT};
 use crate::controller;
-use crate::helm::{self, Helm, Interrupter};
 use crate::lease::{self, Leadership, LeaseHandle, Timing};
-use crate::metrics::Metrics;
 use crate::observe::Views;
 use crate::publish::Publisher;
 use crate::reconcile::{Context, now};
 use end::End;
+use open::Opened;
 
 /// Runs the operator until a signal. Fails where waiting cannot help, and when the Lease is lost.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
@@ -71,44 +68,6 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     servers.end().await;
     tracing::info!("ended");
     ended
-}
-
-/// What is ready before the Lease is asked for.
-struct Opened {
-    catalogue: Catalogue,
-    helm: Helm,
-    interrupter: Interrupter,
-    metrics: Metrics,
-    contacts: Contacts,
-    client: Client,
-}
-
-impl Opened {
-    async fn open(args: &RunArgs) -> anyhow::Result<Self> {
-        let catalogue = match &args.catalogue_dir {
-            Some(folder) => Catalogue::from_folder(folder)?,
-            None => Catalogue::compiled_in()?,
-        };
-        let settings = helm::Settings {
-            binary: args.helm_binary()?,
-            work_dir: args.work_dir.clone(),
-            api: args.api_access()?,
-            environment: args.helm_environment(),
-        };
-        let (interrupter, interrupt) = helm::interrupt();
-        let helm = Helm::open(settings, interrupt).await?;
-        let metrics = Metrics::new();
-        let contacts = Contacts::new(metrics.api_requests());
-        let client = contact::client(cluster(args).await?, &contacts)?;
-        Ok(Self {
-            catalogue,
-            helm,
-            interrupter,
-            metrics,
-            contacts,
-            client,
-        })
-    }
 }
 
 /// The HTTP servers for probes and metrics. They outlive everything else.
@@ -193,23 +152,6 @@ impl Lead {
             stop,
         }
     }
-}
-
-/// The cluster to talk to.
-async fn cluster(args: &RunArgs) -> anyhow::Result<Config> {
-    let Some(path) = &args.kubeconfig else {
-        return Config::incluster().context("the Pod's ServiceAccount cannot be used");
-    };
-    // The texts of kube's errors hold those of their causes already.
-    let unusable = |error: kube::config::KubeconfigError| {
-        let text = error.to_string();
-        let reason = text.lines().next().unwrap_or_default();
-        anyhow::anyhow!("kubeconfig {} cannot be used: {reason}", path.display())
-    };
-    let kubeconfig = kube::config::Kubeconfig::read_from(path).map_err(unusable)?;
-    Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
-        .await
-        .map_err(unusable)
 }
 
 /// Why the process is not alive: a watch that nobody answers any more.

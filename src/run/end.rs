@@ -6,11 +6,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::act::HOOK_TIMEOUT;
 use crate::helm::{Interrupter, longest_change};
 use crate::lease::Leadership;
-
-/// How long Helm waits for one hook.
-pub(super) const HOOK_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How long what happens after the last helm may take: reading what it has led to, and the status.
 const LAST_WORDS: Duration = Duration::from_secs(10);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::Client;
 use tokio::time::timeout;
 
-use super::end::HOOK_TIMEOUT;
+use crate::act::HOOK_TIMEOUT;
 use crate::catalogue::MinorVersion;
 use crate::helm::{self, Helm};
 use crate::observe::{self, Views};

@@ -10,12 +10,19 @@ fn leading() -> (watch::Sender<Leadership>, watch::Receiver<Leadership>) {
     watch::channel(Leadership::Leading { until })
 }
 
-#[tokio::test]
-async fn work_that_breaks_off_is_noticed_at_once() {
+/// Why the replica ends, found in good time.
+async fn why(leadership: &mut watch::Receiver<Leadership>, work: &mut JoinHandle<()>) -> End {
     let (_signal, mut signals) = mpsc::channel(1);
+    timeout(Duration::from_mins(1), reason(&mut signals, leadership, work))
+        .await
+        .expect("a reason to end")
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_breaks_off_is_noticed_at_once() {
     let (_sender, mut leadership) = leading();
     let mut work = tokio::spawn(async { panic!("a fault") });
-    let End::Work(ended) = reason(&mut signals, &mut leadership, &mut work).await else {
+    let End::Work(ended) = why(&mut leadership, &mut work).await else {
         panic!("another reason");
     };
     let error = format!("{:#}", broken_off(ended));
@@ -25,17 +32,16 @@ async fn work_that_breaks_off_is_noticed_at_once() {
     );
 
     let mut work = tokio::spawn(async {});
-    let end = reason(&mut signals, &mut leadership, &mut work).await;
+    let end = why(&mut leadership, &mut work).await;
     assert!(matches!(end, End::Work(Ok(()))), "{end:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_vanished_elector_is_a_lost_lease() {
-    let (_signal, mut signals) = mpsc::channel(1);
     let (sender, mut leadership) = leading();
     drop(sender);
     let mut work = tokio::spawn(std::future::pending());
-    let end = reason(&mut signals, &mut leadership, &mut work).await;
+    let end = why(&mut leadership, &mut work).await;
     assert!(matches!(end, End::LeaseLost(_)), "{end:?}");
 }
 
@@ -43,9 +49,7 @@ async fn a_vanished_elector_is_a_lost_lease() {
 async fn a_signal_lets_the_work_finish_within_the_limit() {
     let (interrupter, interrupt) = helm::interrupt();
     let (_sender, mut leadership) = leading();
-    let work = tokio::spawn(tokio::time::sleep(
-        DRAIN_LIMIT.saturating_sub(Duration::from_secs(1)),
-    ));
+    let work = tokio::spawn(tokio::time::sleep(longest_change(HOOK_TIMEOUT)));
     let ended = by_signal(work, &interrupter, &mut leadership).await;
     assert!(ended.is_ok(), "{ended:?}");
     assert_eq!(interrupt.phase(), Phase::Shutdown);
