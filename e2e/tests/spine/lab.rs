@@ -1,5 +1,6 @@
 //! A cluster with GPU nodes and the simulated NVIDIA operator, on which managers are started.
 
+pub mod drivers;
 pub mod helm;
 pub mod http;
 pub mod release;

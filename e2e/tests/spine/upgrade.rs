@@ -26,8 +26,12 @@ async fn to_the_next_chart_version_and_not_back() -> Result<()> {
     ensure!(driver["useNvidiaDriverCRD"] != true, "{driver}");
     ensure!(lab.nvidia_driver().await.is_err(), "there is an NVIDIADriver");
 
+    let drivers = lab.running_drivers().await?;
     lab.apply(json!({})).await?;
-    lab.until_revision(2).await?;
+    // The new chart with the old layout, the new layout with held drivers, and the rest.
+    for revision in 2..=4 {
+        lab.until_revision(revision).await?;
+    }
     // The nodes work on with the old driver for a moment; the names are those of DaemonSets that an NVIDIADriver makes.
     lab.until_drivers_run(|pod| pod.app.starts_with("nvidia-gpu-driver-"))
         .await?;
@@ -41,7 +45,8 @@ async fn to_the_next_chart_version_and_not_back() -> Result<()> {
                     .is_some_and(|release| release.chart_version == "26.7.0")
         })
         .await?;
-    ensure!(status.release.context("no release")?.revision == 2);
+    ensure!(status.release.context("no release")?.revision == 4);
+    lab.ensure_drivers_outlived(&drivers, 4)?;
     ensure!(lab.cluster_policy().await?["spec"]["driver"]["useNvidiaDriverCRD"] == true);
     let driver = lab.nvidia_driver().await?;
     ensure!(driver["spec"]["version"] == "580", "{}", driver["spec"]);
@@ -49,7 +54,7 @@ async fn to_the_next_chart_version_and_not_back() -> Result<()> {
     refusals(&lab).await?;
     lab.apply(json!({})).await?;
     lab.until(State::Ready).await?;
-    ensure!(lab.history().await?.len() == 2, "{:?}", lab.history().await?);
+    ensure!(lab.history().await?.len() == 4, "{:?}", lab.history().await?);
     Ok(())
 }
 
@@ -101,11 +106,11 @@ async fn refusals(lab: &Lab) -> Result<()> {
         ensure!(status.gpu_nodes.total == 2, "{reason}: {:?}", status.gpu_nodes);
         let release = status.release.context("no release")?;
         ensure!(
-            release.revision == 2 && release.chart_version == "26.7.0",
+            release.revision == 4 && release.chart_version == "26.7.0",
             "{release:?}"
         );
         ensure!(
-            lab.history().await?.len() == 2,
+            lab.history().await?.len() == 4,
             "{reason}: {:?}",
             lab.history().await?
         );

@@ -12,9 +12,28 @@ use super::{Lab, STEP};
 impl Lab {
     /// Runs helm and returns what it printed. A failure carries its error output.
     pub async fn helm(&self, args: &[&str]) -> Result<String> {
+        self.helm_with(Tool::Helm, args).await
+    }
+
+    /// Runs helm on the module's release: `verb`, name and namespace, then `args`.
+    pub async fn helm_release(&self, verb: &[&str], args: &[&str]) -> Result<String> {
+        self.helm_release_with(Tool::Helm, verb, args).await
+    }
+
+    /// The same with another helm.
+    pub async fn helm_release_with(&self, helm: Tool, verb: &[&str], args: &[&str]) -> Result<String> {
+        let mut line = verb.to_vec();
+        line.extend([RELEASE_NAME, "--namespace", RELEASE_NAMESPACE]);
+        line.extend(args);
+        self.helm_with(helm, &line).await
+    }
+
+    async fn helm_with(&self, helm: Tool, args: &[&str]) -> Result<String> {
         let home = self.cluster.dir().join("helm-by-hand");
         std::fs::create_dir_all(&home)?;
-        let mut command = tokio::process::Command::new(self.cluster.tools().path(Tool::Helm));
+        let mut command = tokio::process::Command::new(self.cluster.tools().path(helm));
+        // Helm names itself after its binary in the fields that it sets.
+        command.arg0("helm");
         command.env_clear().env("HOME", &home).env("HELM_NO_PLUGINS", "1");
         command.env("KUBECONFIG", self.cluster.kubeconfig());
         command.args(args).kill_on_drop(true);
@@ -31,14 +50,6 @@ impl Lab {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs helm on the module's release: `verb`, name and namespace, then `args`.
-    pub async fn helm_release(&self, verb: &[&str], args: &[&str]) -> Result<String> {
-        let mut line = verb.to_vec();
-        line.extend([RELEASE_NAME, "--namespace", RELEASE_NAMESPACE]);
-        line.extend(args);
-        self.helm(&line).await
-    }
-
     /// The values of the newest revision, without the chart's defaults.
     pub async fn helm_values(&self) -> Result<Value> {
         let text = self.helm_release(&["get", "values"], &["--output=json"]).await?;
@@ -47,8 +58,10 @@ impl Lab {
 
     /// The values of one revision, without the chart's defaults.
     pub async fn values_of(&self, revision: u32) -> Result<Value> {
-        let args = ["--output=json", &format!("--revision={revision}")];
-        let text = self.helm_release(&["get", "values"], &args).await?;
+        let revision = format!("--revision={revision}");
+        let text = self
+            .helm_release(&["get", "values"], &["--output=json", &revision])
+            .await?;
         Ok(serde_json::from_str(&text)?)
     }
 

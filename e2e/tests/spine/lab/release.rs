@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use e2e::wait::eventually;
 use gpu_manager::api::{RELEASE_NAME, RELEASE_NAMESPACE};
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, ResourceExt as _};
@@ -21,51 +21,7 @@ pub struct Revision {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A Pod of NVIDIA's driver.
-#[derive(Debug)]
-pub struct DriverPod {
-    /// Its label `app`, the name of its DaemonSet.
-    pub app: String,
-    /// Image of the driver.
-    pub image: String,
-    ready: bool,
-}
-
-impl DriverPod {
-    fn new(pod: &Pod) -> Self {
-        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        let driver = containers
-            .filter(|container| container.name == "nvidia-driver-ctr")
-            .find_map(|container| container.image.clone());
-        let mut conditions = pod
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten());
-        Self {
-            app: pod.labels().get("app").cloned().unwrap_or_default(),
-            image: driver.unwrap_or_default(),
-            ready: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
-        }
-    }
-}
-
 impl Lab {
-    /// Waits until both GPU nodes have a ready driver Pod of that kind and no other.
-    pub async fn until_drivers_run(&self, wanted: impl Fn(&DriverPod) -> bool) -> Result<()> {
-        let pods = Api::<Pod>::namespaced(self.cluster.client(), RELEASE_NAMESPACE);
-        let params = ListParams::default().labels("app.kubernetes.io/component=nvidia-driver");
-        let rolled = eventually("the new driver on both nodes", STEP, async || {
-            let pods = pods.list(&params).await?.items;
-            let pods: Vec<_> = pods.iter().map(DriverPod::new).collect();
-            ensure!(
-                pods.len() == 2 && pods.iter().all(|pod| pod.ready && wanted(pod)),
-                "{pods:?}"
-            );
-            Ok(())
-        });
-        rolled.await.with_context(|| self.logs())
-    }
-
     /// The revisions of the module's release, oldest first.
     pub async fn revisions(&self) -> Result<Vec<Revision>> {
         let secrets = Api::<Secret>::namespaced(self.cluster.client(), RELEASE_NAMESPACE);
