@@ -158,8 +158,7 @@ impl Desired {
         self.step.layout == DriverLayout::NvidiaDriver && self.driver.is_managed()
     }
 
-    /// What the reference of every driver image begins with; `None` where no driver is brought onto the nodes, or where
-    /// its image is given by digest.
+    /// What the reference of every driver image begins with; `None` where no driver is brought onto the nodes.
     pub fn driver_image_prefix(&self) -> Option<String> {
         let driver = if self.uses_driver_object() {
             &self.values["extraObjects"][0]["spec"]
@@ -170,7 +169,7 @@ impl Desired {
         };
         let (repository, version) = (driver["repository"].as_str()?, driver["version"].as_str()?);
         let image = driver["image"].as_str().unwrap_or("driver");
-        (!version.contains(':')).then(|| format!("{repository}/{image}:{version}-"))
+        Some(format!("{repository}/{image}:{version}-"))
     }
 
     /// Where the release lives, in words: `gpu-operator/gpu-operator`.

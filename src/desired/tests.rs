@@ -167,6 +167,8 @@ fn what_the_module_owns_is_refused_by_path() {
             json!({ "sandboxWorkloads": { "enabled": true } }),
             "sandboxWorkloads",
         ),
+        (json!({ "nfd": { "enabled": false } }), "nfd.enabled"),
+        (json!({ "nfd": null }), "nfd"),
         (
             json!({ "node-feature-discovery": null }),
             "node-feature-discovery",
@@ -190,15 +192,37 @@ fn what_the_module_owns_is_refused_by_path() {
 }
 
 #[test]
-fn driver_values_are_open_before_nvidiadriver_but_for_its_switch() {
-    let at = |driver: Value| desired(json!({ "chartVersion": "26.3.3", "values": { "driver": driver } }));
-    at(json!({ "upgradePolicy": { "maxParallelUpgrades": 2 } })).unwrap();
-    assert_eq!(
-        at(json!({ "nvidiaDriverCRD": { "enabled": true } })).unwrap_err(),
-        Refusal::OwnedValue {
-            path: "driver.nvidiaDriverCRD".to_owned()
+fn driver_values_are_open_before_nvidiadriver_but_for_what_the_typed_driver_says() {
+    let catalogue = Catalogue::compiled_in().unwrap();
+    for version in ["26.3.3", "25.10.1"] {
+        let step = Step {
+            chart: version.parse().unwrap(),
+            layout: DriverLayout::ClusterPolicy,
+            drivers: DriverUpgrades::AsConfigured,
+        };
+        let at = |driver: Value| {
+            let spec = spec(json!({ "chartVersion": version, "values": { "driver": driver } }));
+            resolve_step(&spec, &catalogue, &step, FLAGS)
+        };
+        at(json!({ "upgradePolicy": { "maxParallelUpgrades": 2 } })).unwrap();
+        for (driver, path) in [
+            (
+                json!({ "nvidiaDriverCRD": { "enabled": true } }),
+                "driver.nvidiaDriverCRD",
+            ),
+            (json!({ "enabled": false }), "driver.enabled"),
+            (json!({ "usePrecompiled": null }), "driver.usePrecompiled"),
+            (json!({ "repository": "r.example" }), "driver.repository"),
+            (json!({ "image": "other" }), "driver.image"),
+            (json!({ "version": "sha256:00" }), "driver.version"),
+            (json!(null), "driver"),
+        ] {
+            let expected = Refusal::OwnedValue {
+                path: path.to_owned(),
+            };
+            assert_eq!(at(driver).unwrap_err(), expected, "chart {version}");
         }
-    );
+    }
 }
 
 #[test]
@@ -299,8 +323,6 @@ fn driver_images_are_known_by_their_beginning() {
     let mirrored = json!({ "driver": { "repository": "r.example/nvidia", "installerRelease": "1.16.0" } });
     assert_eq!(prefix(mirrored).unwrap(), "r.example/nvidia/1.16.0/driver:580-");
     assert_eq!(prefix(json!({ "driver": { "mode": "Preinstalled" } })), None);
-    let by_digest = json!({ "chartVersion": "26.3.3", "values": { "driver": { "version": "sha256:00" } } });
-    assert_eq!(prefix(by_digest), None);
 }
 
 #[test]

@@ -87,7 +87,7 @@ async fn a_module_that_goes_without_a_finalizer_leaves_no_state_behind() {
     assert!(
         lab.metrics
             .encode()
-            .contains("gpu_manager_module_state{state=\"Processing\"} 1")
+            .contains("gpu_manager_module_state{state=\"Warning\"} 1")
     );
     lab.api.delete(GPU_MODULES, "default");
     lab.settle().await;
@@ -95,7 +95,7 @@ async fn a_module_that_goes_without_a_finalizer_leaves_no_state_behind() {
     lab.settle().await;
     let metrics = lab.metrics.encode();
     assert!(
-        metrics.contains("gpu_manager_module_state{state=\"Processing\"} 0"),
+        metrics.contains("gpu_manager_module_state{state=\"Warning\"} 0"),
         "{metrics}"
     );
 }

@@ -40,6 +40,7 @@ async fn an_unchanged_hour_is_silent_but_for_one_comparison() {
         "/api/v1/namespaces/gpu-operator/secrets",
         "/api/v1/namespaces/gpu-operator",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/gpu-operator",
+        "/apis/apps/v1/namespaces/gpu-operator/deployments",
     ];
     assert_eq!(
         paths.iter().filter(|path| **path == "/version").count(),

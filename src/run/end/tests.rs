@@ -43,7 +43,9 @@ async fn a_vanished_elector_is_a_lost_lease() {
 async fn a_signal_lets_the_work_finish_within_the_limit() {
     let (interrupter, interrupt) = helm::interrupt();
     let (_sender, mut leadership) = leading();
-    let work = tokio::spawn(tokio::time::sleep(DRAIN_LIMIT - Duration::from_secs(1)));
+    let work = tokio::spawn(tokio::time::sleep(
+        DRAIN_LIMIT.saturating_sub(Duration::from_secs(1)),
+    ));
     let ended = by_signal(work, &interrupter, &mut leadership).await;
     assert!(ended.is_ok(), "{ended:?}");
     assert_eq!(interrupt.phase(), Phase::Shutdown);
