@@ -1,7 +1,7 @@
 //! From one chart version to the next, and what is refused while a release runs.
 
 use anyhow::{Context as _, Result, ensure};
-use gpu_manager::api::{ConditionType, State};
+use gpu_manager::api::{ConditionType, GpuModuleStatus, State};
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
@@ -45,21 +45,30 @@ async fn to_the_next_chart_version_and_not_back() -> Result<()> {
                     .is_some_and(|release| release.chart_version == "26.7.0")
         })
         .await?;
-    ensure!(status.release.context("no release")?.revision == 4);
+    let revisions = lab.history().await?;
+    ensure!(
+        revisions
+            .iter()
+            .all(|(_, state)| state == "superseded" || state == "deployed"),
+        "{revisions:?}"
+    );
+    ensure!(status.release.as_ref().context("no release")?.revision == 4);
     lab.ensure_drivers_outlived(&drivers, 4)?;
     ensure!(lab.cluster_policy().await?["spec"]["driver"]["useNvidiaDriverCRD"] == true);
     let driver = lab.nvidia_driver().await?;
     ensure!(driver["spec"]["version"] == "580", "{}", driver["spec"]);
 
-    refusals(&lab).await?;
+    refusals(&lab, &status).await?;
     lab.apply(json!({})).await?;
     lab.until(State::Ready).await?;
-    ensure!(lab.history().await?.len() == 4, "{:?}", lab.history().await?);
+    let now = lab.history().await?;
+    ensure!(now == revisions, "{now:?}");
     Ok(())
 }
 
 /// Each of these leaves the running release alone.
-async fn refusals(lab: &Lab) -> Result<()> {
+async fn refusals(lab: &Lab, before: &GpuModuleStatus) -> Result<()> {
+    let revisions = lab.history().await?;
     let large: String = "x".repeat(300 * 1024);
     let refused: [(Value, &str, &str); 7] = [
         (
@@ -104,16 +113,9 @@ async fn refusals(lab: &Lab) -> Result<()> {
         ensure!(status.state == State::Warning, "{reason}: {status:?}");
         ensure!(status.description.contains(text), "{}", status.description);
         ensure!(status.gpu_nodes.total == 2, "{reason}: {:?}", status.gpu_nodes);
-        let release = status.release.context("no release")?;
-        ensure!(
-            release.revision == 4 && release.chart_version == "26.7.0",
-            "{release:?}"
-        );
-        ensure!(
-            lab.history().await?.len() == 4,
-            "{reason}: {:?}",
-            lab.history().await?
-        );
+        ensure!(status.release == before.release, "{reason}: {:?}", status.release);
+        let now = lab.history().await?;
+        ensure!(now == revisions, "{reason}: {now:?}");
     }
     Ok(())
 }
