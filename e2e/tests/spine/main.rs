@@ -9,6 +9,7 @@ mod changes;
 mod crd;
 mod delete;
 mod foreign;
+mod helm3;
 mod install;
 mod killed;
 mod lab;
