@@ -162,6 +162,10 @@ fn what_the_module_owns_is_refused_by_path() {
             "operator.cleanupCRD",
         ),
         (json!({ "operator": "x" }), "operator"),
+        (
+            json!({ "node-feature-discovery": { "worker": { "enable": false } } }),
+            "node-feature-discovery.worker.enable",
+        ),
         (json!({ "hostPaths": { "rootFS": "/" } }), "hostPaths"),
         (
             json!({ "sandboxWorkloads": { "enabled": true } }),

@@ -18,7 +18,7 @@ use semver::Version;
 use crate::api::ReleaseStatus;
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, Refusal, Step};
-use crate::facts::Observed;
+use crate::facts::{Observed, ReleaseFacts};
 use crate::helm::RevisionStatus;
 
 pub use attempts::{Attempts, Failure, UNINSTALL_FAILED};
@@ -170,7 +170,13 @@ fn unguarded(s: &Situation<'_>) -> Plan {
         return deletion::step(s);
     }
     if let Some(foreign) = foreign::find(s) {
-        return Plan::Hold(Hold::Foreign(foreign));
+        // An unreadable release in the module's own namespace may be the owner of what was found.
+        let unclear = s.observed.release == ReleaseFacts::Unreadable && s.observed.surroundings.is_none();
+        return if unclear {
+            Plan::Look
+        } else {
+            Plan::Hold(Hold::Foreign(foreign))
+        };
     }
     if s.suspended {
         return Plan::Hold(Hold::Suspended);

@@ -76,3 +76,14 @@ fn a_foreign_release_in_an_unreadable_namespace_is_seen_by_its_cluster_role() {
         "our own namespace: its release can be read first"
     );
 }
+
+#[test]
+fn whose_the_namespace_is_is_read_before_a_stack_is_called_foreign() {
+    let mut case = Case::new();
+    case.observed.release = ReleaseFacts::Unreadable;
+    case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), None)];
+    let around = case.observed.surroundings.take();
+    assert_eq!(case.plan(), Plan::Look);
+    case.observed.surroundings = around;
+    assert_eq!(case.plan(), Plan::Act(Action::OpenNamespace));
+}
