@@ -101,9 +101,12 @@ async fn it_keeps_the_cluster_when_asked_to() -> Result<()> {
         .map(|folder| std::path::Path::new(folder).join("kubectl"))
         .find(|file| file.is_file())
         .context("no kubectl in the folders told")?;
+    // Its cache would otherwise go into the tree.
+    let home = tempfile::tempdir()?;
     let mut get = Command::new(kubectl);
     get.args(["get", "nodes", "-o", "name"])
         .env_clear()
+        .env("HOME", home.path())
         .env("KUBECONFIG", told("KUBECONFIG")?);
     let nodes = String::from_utf8(get.output()?.stdout)?;
     ensure!(nodes == "node/gpu-0\nnode/gpu-1\nnode/worker-0\n", "{nodes}");
