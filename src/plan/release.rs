@@ -90,7 +90,8 @@ fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
         .or_else(|| recorded_chart(s));
     match (worked, chart) {
         (Some(good), Some(chart)) => upgrade(s, desired, good, &chart, Cause::Retry),
-        _ => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
+        (None, _) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
+        (Some(_), None) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
     }
 }
 

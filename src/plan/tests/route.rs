@@ -82,7 +82,7 @@ fn a_chart_that_never_worked_can_be_given_up() {
     case.desired = resolve(json!({ "chartVersion": "26.3.3" }));
     let older = Action::Upgrade {
         to: step("26.3.3", OLD, DriverUpgrades::AsConfigured),
-        cause: Cause::Retry,
+        cause: Cause::Install,
     };
     assert_eq!(case.plan(), Plan::Act(older));
 }
