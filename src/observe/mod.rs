@@ -207,21 +207,15 @@ impl Views {
         unanswered.map(|(kind, _)| kind).collect()
     }
 
-    /// Kinds of the cluster that are not known. NVIDIA's are known to be absent without their CRDs. What lies in the release's
-    /// namespace does not count: the operator may have no rights there yet.
+    /// Kinds of the cluster that are not known. Those of NVIDIA count only when they are forbidden: right after their CRDs came they are
+    /// not answered yet, and before the first pass they are waited for. What lies in the release's namespace does not count:
+    /// the operator may have no rights there yet.
     fn unread(&self) -> Vec<&'static str> {
-        let of_nvidia = |access: Access, crd: &str| access != Access::Granted && self.crds.contains(crd);
         let unread = [
             ("CustomResourceDefinitions", self.crds.access() != Access::Granted),
             ("Nodes", self.nodes.access() != Access::Granted),
-            (
-                "ClusterPolicies",
-                of_nvidia(self.policies.access(), CLUSTER_POLICY_CRD),
-            ),
-            (
-                "NVIDIADrivers",
-                of_nvidia(self.drivers.access(), NVIDIA_DRIVER_CRD),
-            ),
+            ("ClusterPolicies", self.policies.access() == Access::Forbidden),
+            ("NVIDIADrivers", self.drivers.access() == Access::Forbidden),
         ];
         unread
             .into_iter()

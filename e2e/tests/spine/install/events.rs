@@ -58,6 +58,9 @@ impl Statuses {
             let changes = changes(&self.seen.lock().unwrap_or_else(PoisonError::into_inner));
             ensure!(told == changes, "told {told:?}, changed {changes:?}");
             ensure!(told.len() >= 5, "only {told:?}");
+            // An install that goes well calls nothing an error on its way, not even what is not answered yet.
+            let refused = told.keys().find(|(_, reason)| reason == "Forbidden");
+            ensure!(refused.is_none(), "{told:?}");
             Ok(())
         });
         let result = matched.await;
