@@ -38,8 +38,6 @@ pub struct Comparison {
     pub revision: u32,
     /// Its chart version.
     pub chart_version: Version,
-    /// Version of NVIDIA's gpu-operator in it.
-    pub app_version: String,
     /// SHA-256 of its values, comparable to [`crate::desired::Desired::values_digest`].
     pub values_digest: String,
 }

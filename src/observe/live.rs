@@ -130,7 +130,6 @@ pub async fn read_through_helm(helm: &Helm, release: &ReleaseRef) -> Result<Opti
     Ok(Some(Comparison {
         revision: found.revision,
         chart_version,
-        app_version: found.app_version,
         values_digest: values_digest(&values),
     }))
 }

@@ -80,7 +80,6 @@ impl Case {
         self.observed.comparison = Some(Comparison {
             revision,
             chart_version: desired.chart.version,
-            app_version: String::new(),
             values_digest: desired.values_digest,
         });
         self
