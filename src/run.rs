@@ -52,7 +52,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         }
     }
     let interrupter = opened.interrupter.clone();
-    let mut lead = Lead::begin(args, opened);
+    let mut lead = Lead::begin(args, opened, leadership.clone());
     let end = end::reason(&mut signals, &mut leadership, &mut lead.work).await;
     lead.stop.cancel();
     let ended = match end {
@@ -102,7 +102,7 @@ struct Lead {
 }
 
 impl Lead {
-    fn begin(args: RunArgs, opened: Opened) -> Self {
+    fn begin(args: RunArgs, opened: Opened, leadership: watch::Receiver<Leadership>) -> Self {
         let identity = args.identity();
         let Opened {
             catalogue,
@@ -135,6 +135,7 @@ impl Lead {
                 };
                 let context = Context {
                     clock: Box::new(now),
+                    mandates: Box::new(move || leadership.borrow().mandate_at(Instant::now())),
                     catalogue,
                     views,
                     actor,

@@ -19,6 +19,7 @@ use crate::desired::Desired;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
+use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
 use crate::plan::{Action, Cause, Failure, UNINSTALL_FAILED};
 
@@ -117,8 +118,8 @@ pub struct Subject<'a> {
 }
 
 impl Actor {
-    /// Executes `action`.
-    pub async fn act(&self, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
+    /// Executes `action`, for which a mandate is used up.
+    pub async fn act(&self, _: Mandate, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
         match action {
             Action::AddFinalizer => Ok(finalizer::add(&self.client, subject.module).await?),
             Action::RemoveFinalizer => Ok(finalizer::remove(&self.client, subject.module).await?),

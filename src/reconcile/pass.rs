@@ -182,6 +182,10 @@ impl<'a> Pass<'a> {
 
     /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
     async fn publish(&mut self, plan: &Plan) -> Result<Option<Timestamp>, ApiError> {
+        // Another replica may lead by now, and knows better.
+        let Some(mandate) = (self.context.mandates)() else {
+            return Ok(None);
+        };
         let Computed { status, recheck } = status::compute(&Report {
             now: self.now(),
             generation: self.generation,
@@ -199,7 +203,7 @@ impl<'a> Pass<'a> {
         if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {
             self.context
                 .publisher
-                .write(self.module, self.previous(), &status)
+                .write(&mandate, self.module, self.previous(), &status)
                 .await?;
         }
         self.memory.written = Some(status);

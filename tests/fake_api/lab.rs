@@ -74,6 +74,7 @@ impl Lab {
         );
         let context = Context {
             clock: Box::new(time.clock()),
+            mandates: Box::new(mandate),
             catalogue,
             views: views.clone(),
             actor: Actor {
@@ -207,4 +208,11 @@ fn node(name: &str, gpus: u32, heartbeat: u64) -> Value {
             "conditions": [{ "type": "Ready", "status": "True",
                 "lastHeartbeatTime": jiff::Timestamp::from_second(1_800_000_000 + heartbeat.cast_signed()).expect("a time") }],
         } })
+}
+
+/// The fake API has no Lease: this operator always leads.
+fn mandate() -> Option<Mandate> {
+    let now = Instant::now();
+    let until = now + Duration::from_secs(1);
+    Leadership::Leading { until }.mandate_at(now)
 }

@@ -108,8 +108,11 @@ impl Pass<'_> {
             crds: &self.observed.crds,
             namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),
         };
+        let Some(mandate) = (self.context.mandates)() else {
+            return Ok(Acted::Interrupted);
+        };
         tracing::info!(?action, "acting");
-        let result = self.context.actor.act(action, &subject).await;
+        let result = self.context.actor.act(mandate, action, &subject).await;
         self.context.views.retry_now();
         match result {
             Ok(()) => {
