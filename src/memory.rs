@@ -21,6 +21,8 @@ pub struct Memory {
     pub comparison: Option<Comparison>,
     /// When the next comparison is due by itself.
     pub compare_at: Timestamp,
+    /// The newest revision before the last helm command, which should have become an older one or be gone.
+    pub unmoved: Option<u32>,
     /// The status as last written; the object in the watch's cache may be older.
     pub written: Option<GpuModuleStatus>,
 }
@@ -33,6 +35,7 @@ impl Memory {
             attempts: Attempts::default(),
             comparison: None,
             compare_at: next_comparison(now, jitter),
+            unmoved: None,
             written: None,
         }
     }

@@ -2,6 +2,7 @@
 
 mod chart;
 mod crds;
+mod discard;
 mod finalizer;
 mod namespace;
 
@@ -21,7 +22,7 @@ use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions
 use crate::kube_api::ApiError;
 use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
-use crate::plan::{Action, Cause, Failure, UNINSTALL_FAILED};
+use crate::plan::{Action, Cause, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
@@ -73,11 +74,15 @@ impl ActError {
                 },
             ) => "InstallFailed",
             (Self::Helm(_), Action::Upgrade { .. }) => "UpgradeFailed",
-            (Self::Helm(_), Action::Rollback { .. }) => "RecoveryFailed",
+            (Self::Helm(_), Action::Rollback { .. }) => RECOVERY_FAILED,
             (Self::Helm(_), Action::Uninstall { .. }) => UNINSTALL_FAILED,
-            (Self::Helm(_), Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace) => {
-                "HelmFailed"
-            }
+            (
+                Self::Helm(_),
+                Action::AddFinalizer
+                | Action::RemoveFinalizer
+                | Action::OpenNamespace
+                | Action::Discard { .. },
+            ) => "HelmFailed",
         };
         Failure {
             reason,
@@ -126,6 +131,7 @@ impl Actor {
             Action::OpenNamespace => Ok(self.open_namespace(subject).await?),
             Action::Upgrade { cause, .. } => self.upgrade(*cause, subject).await,
             Action::Rollback { to, .. } => self.rollback(*to).await,
+            Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
         }
     }

@@ -36,6 +36,13 @@ pub enum ReleaseFacts {
 pub struct Comparison {
     /// The revision that was read.
     pub revision: u32,
+    /// What is in it; `None` where its Secret is there and Helm cannot decode it.
+    pub content: Option<RevisionContent>,
+}
+
+/// What Helm has stored of a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionContent {
     /// Its chart version.
     pub chart_version: Version,
     /// SHA-256 of its values, comparable to [`crate::desired::Desired::values_digest`].

@@ -16,7 +16,8 @@ use crate::api::{
 use crate::catalogue::MinorVersion;
 use crate::desired::values_digest;
 use crate::facts::{
-    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, SurroundingNamespace, Surroundings,
+    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, RevisionContent, SurroundingNamespace,
+    Surroundings,
 };
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -114,10 +115,23 @@ async fn read_surroundings(client: &Client) -> Result<Surroundings, ApiError> {
     })
 }
 
-/// The newest revision as Helm sees it, values included; `None` without a release.
-pub async fn read_through_helm(helm: &Helm, release: &ReleaseRef) -> Result<Option<Comparison>, HelmError> {
-    let Some(found) = helm.get_metadata(release).await? else {
-        return Ok(None);
+/// A revision as Helm sees it, values included; `None` where it is gone.
+pub async fn read_through_helm(
+    helm: &Helm,
+    release: &ReleaseRef,
+    revision: u32,
+) -> Result<Option<Comparison>, HelmError> {
+    let found = match helm.get_metadata(release, Some(revision)).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(None),
+        Err(HelmError::Undecodable { message, .. }) => {
+            tracing::warn!(revision, message, "a revision cannot be decoded");
+            return Ok(Some(Comparison {
+                revision,
+                content: None,
+            }));
+        }
+        Err(error) => return Err(error),
     };
     let Some(values) = helm.get_values(release, Some(found.revision)).await? else {
         return Ok(None);
@@ -129,8 +143,10 @@ pub async fn read_through_helm(helm: &Helm, release: &ReleaseRef) -> Result<Opti
     })?;
     Ok(Some(Comparison {
         revision: found.revision,
-        chart_version,
-        values_digest: values_digest(&values),
+        content: Some(RevisionContent {
+            chart_version,
+            values_digest: values_digest(&values),
+        }),
     }))
 }
 

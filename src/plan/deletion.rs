@@ -1,7 +1,8 @@
 //! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
 
 use super::{
-    Action, FOREIGN_OPERATION_LIMIT, Plan, Situation, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, unread,
+    Action, FOREIGN_OPERATION_LIMIT, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait,
+    foreign, release, unread,
 };
 use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
 
@@ -31,9 +32,15 @@ pub fn step(s: &Situation<'_>) -> Plan {
 }
 
 fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
+    // Helm passes over what it cannot decode, and says that there is nothing to uninstall.
+    if let Some(latest) = history.latest()
+        && let Some(plan) = release::undecodable(s, latest)
+    {
+        return plan;
+    }
     if let Some(latest) = history.latest()
         && latest.status.is_pending()
-        && !latest.made_by_module()
+        && !release::is_own(s, latest)
         && s.now < latest.changed + FOREIGN_OPERATION_LIMIT
     {
         let until = latest.changed + FOREIGN_OPERATION_LIMIT;
@@ -43,7 +50,7 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
         };
     }
     Plan::Act(Action::Uninstall {
-        hooks: s.attempts.failed_uninstalls() < UNINSTALL_TRIES_WITH_HOOKS,
+        hooks: s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS,
     })
 }
 

@@ -15,13 +15,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::ReleaseStatus;
+use crate::api::{Operation, ReleaseStatus};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, Refusal, Step};
 use crate::facts::{Observed, ReleaseFacts};
 use crate::helm::RevisionStatus;
 
-pub use attempts::{Attempts, Failure, UNINSTALL_FAILED};
+pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use foreign::Foreign;
 pub use hold::Hold;
 pub use pause::{SOON, pause};
@@ -31,6 +31,10 @@ mod tests;
 
 /// How long a revision that somebody else's Helm has not finished is left alone: twice Helm's own default timeout.
 pub const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+
+/// After how many failed rollbacks the unfinished revision is deleted instead; a rollback can fail for ever where the revision to
+/// return to holds a kind that is no longer served.
+pub const ROLLBACK_TRIES: u32 = 3;
 
 /// After how many failed tries an uninstall goes on without NVIDIA's hook Jobs, which need a schedulable node and a
 /// pullable image.
@@ -63,6 +67,8 @@ pub struct Situation<'a> {
     pub attempts: &'a Attempts,
     /// A real comparison with the release is due, whatever the labels say.
     pub comparison_due: bool,
+    /// The operation that the status says is under way, though nothing runs now: a process died over it.
+    pub interrupted: Option<&'a Operation>,
 }
 
 /// The next step.
@@ -112,11 +118,47 @@ pub enum Action {
         /// The status that was found.
         found: RevisionStatus,
     },
+    /// Delete the Secret of a revision that is in Helm's way; the objects stay.
+    Discard {
+        /// The revision.
+        revision: u32,
+        /// Why.
+        why: Obstacle,
+    },
     /// Run `helm uninstall`.
     Uninstall {
         /// Whether the chart's hook Jobs run.
         hooks: bool,
     },
+}
+
+impl Action {
+    /// True for a helm command that is to change which revision is the newest.
+    pub const fn changes_release(&self) -> bool {
+        matches!(
+            self,
+            Self::Upgrade { .. } | Self::Rollback { .. } | Self::Uninstall { .. }
+        )
+    }
+}
+
+/// Why no helm command gets past a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Helm cannot decode it: it does not see the revision and cannot make one of the same number.
+    Undecodable,
+    /// It is unfinished, and rolling back fails.
+    NotFreed,
+}
+
+impl Obstacle {
+    /// In words, for the status.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Undecodable => "Helm cannot decode it",
+            Self::NotFreed => "it is unfinished and cannot be rolled back",
+        }
+    }
 }
 
 /// Why the release is installed or upgraded; ends up in `helm history`.
@@ -130,6 +172,8 @@ pub enum Cause {
     Retry,
     /// Somebody else changed the release.
     ForeignChange,
+    /// Somebody deleted the release's Secrets while its objects stand.
+    RecordLost,
 }
 
 impl Cause {
@@ -140,6 +184,7 @@ impl Cause {
             Self::Changed => "values or chart changed",
             Self::Retry => "the last try failed",
             Self::ForeignChange => "the release was not as wanted",
+            Self::RecordLost => "the Secrets of the release were deleted",
         }
     }
 }

@@ -3,9 +3,14 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait, route};
-use crate::desired::{Desired, Step};
-use crate::facts::{Comparison, History, ReleaseFacts, Revision, SurroundingNamespace};
+use super::{
+    Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Obstacle, Plan, RECOVERY_FAILED, ROLLBACK_TRIES, Situation,
+    Wait, route,
+};
+use crate::api::OperationKind;
+use crate::catalogue::DriverLayout;
+use crate::desired::{Desired, DriverUpgrades, Step};
+use crate::facts::{HelmOwner, History, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace};
 use crate::helm::RevisionStatus;
 
 /// How soon a step on the way is looked at again, besides by its events.
@@ -29,32 +34,89 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         ReleaseFacts::Read(history) => history,
     };
     let Some(latest) = history.latest() else {
-        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
+        return unrecorded(s, desired);
     };
+    if let Some(plan) = undecodable(s, latest) {
+        return plan;
+    }
     match latest.status {
         RevisionStatus::Deployed => deployed(s, desired, latest),
-        RevisionStatus::Failed => failed(s, desired, history),
-        RevisionStatus::PendingInstall | RevisionStatus::PendingUpgrade | RevisionStatus::PendingRollback => {
-            unfinished(s, history, latest, latest.made_by_module())
-        }
-        // Helm only changes the status of the revision, so nothing says whose uninstall it is.
-        RevisionStatus::Uninstalling => unfinished(s, history, latest, false),
+        // Superseded: what came after it is gone, for example because nobody could decode it.
+        RevisionStatus::Failed | RevisionStatus::Superseded => failed(s, desired, history),
+        RevisionStatus::PendingInstall
+        | RevisionStatus::PendingUpgrade
+        | RevisionStatus::PendingRollback
+        | RevisionStatus::Uninstalling => unfinished(s, history, latest),
         // Nothing of these runs; `helm upgrade --install` starts over.
-        RevisionStatus::Uninstalled | RevisionStatus::Superseded | RevisionStatus::Unknown => {
+        RevisionStatus::Uninstalled | RevisionStatus::Unknown => {
             install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
         }
     }
 }
 
-fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
-    if s.comparison_due {
-        return Plan::Compare;
+/// Reads the revision through Helm where that is due, and gets it out of the way where Helm cannot.
+pub fn undecodable(s: &Situation<'_>, latest: &Revision) -> Option<Plan> {
+    let compared = s.observed.comparison.as_ref();
+    if compared.is_some_and(|compared| compared.revision == latest.number && compared.content.is_none()) {
+        return Some(discard(latest, Obstacle::Undecodable));
     }
+    s.comparison_due.then_some(Plan::Compare)
+}
+
+fn discard(revision: &Revision, why: Obstacle) -> Plan {
+    Plan::Act(Action::Discard {
+        revision: revision.number,
+        why,
+    })
+}
+
+/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets: the chart that was recorded is
+/// installed again over its objects, so that Helm knows them all, and what is wanted follows from there.
+fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
+    let stands = s.observed.policies.iter().any(|policy| ours(&policy.owner));
+    let chart = recorded_chart(s).filter(|_| stands);
+    let Some(chart) = chart else {
+        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
+    };
+    if chart >= desired.chart.version || s.catalogue.chart(&chart).is_none() {
+        let layout = route::usual_layout(s, &chart);
+        return upgrade(s, desired, layout, &chart, Cause::RecordLost);
+    }
+    let layout = if s.observed.drivers.iter().any(|driver| ours(&driver.owner)) {
+        DriverLayout::NvidiaDriver
+    } else {
+        DriverLayout::ClusterPolicy
+    };
+    let again = Step {
+        chart,
+        layout,
+        drivers: DriverUpgrades::Held,
+    };
+    install(s, desired, upgrade_to(again, Cause::RecordLost))
+}
+
+/// True where an operation that has not ended was the module's.
+///
+/// Its labels tell, but for a rollback, which copies those of the revision that it returns to: of that the status tells. Of an
+/// uninstall nothing does, since Helm only changes the status of the revision.
+pub fn is_own(s: &Situation<'_>, latest: &Revision) -> bool {
+    match latest.status {
+        RevisionStatus::PendingRollback => s.interrupted.is_some_and(|begun| {
+            begun.operation == OperationKind::Rollback && begun.revision == Some(i64::from(latest.number))
+        }),
+        RevisionStatus::Uninstalling => false,
+        _ => latest.made_by_module(),
+    }
+}
+
+fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
     let compared = s
         .observed
         .comparison
         .as_ref()
-        .filter(|comparison| comparison.revision == latest.number);
+        .filter(|comparison| comparison.revision == latest.number)
+        .and_then(|comparison| comparison.content.as_ref());
     let accepted = latest.made_by_module()
         || s.recorded
             .is_some_and(|known| known.revision == i64::from(latest.number));
@@ -78,7 +140,7 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
             why: Wait::Step { at: installed },
         };
     }
-    upgrade(s, desired, latest, &installed, cause)
+    upgrade(s, desired, layout, &installed, cause)
 }
 
 /// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
@@ -89,13 +151,16 @@ fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
         .and_then(|good| good.own_chart().cloned())
         .or_else(|| recorded_chart(s));
     match (worked, chart) {
-        (Some(good), Some(chart)) => upgrade(s, desired, good, &chart, Cause::Retry),
+        (Some(good), Some(chart)) => {
+            let layout = route::layout_of(s, good, &chart);
+            upgrade(s, desired, layout, &chart, Cause::Retry)
+        }
         (None, _) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
         (Some(_), None) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
     }
 }
 
-fn matches_wanted(found: &Comparison, desired: &Desired) -> bool {
+fn matches_wanted(found: &RevisionContent, desired: &Desired) -> bool {
     found.chart_version == desired.chart.version && found.values_digest == desired.values_digest
 }
 
@@ -105,7 +170,8 @@ fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
         .observed
         .comparison
         .as_ref()
-        .filter(|comparison| comparison.revision == latest.number);
+        .filter(|comparison| comparison.revision == latest.number)
+        .and_then(|comparison| comparison.content.as_ref());
     match (compared, latest.own_chart()) {
         (Some(compared), _) => Some(compared.chart_version.clone()),
         (None, Some(own)) => Some(own.clone()),
@@ -133,7 +199,7 @@ fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
 fn upgrade(
     s: &Situation<'_>,
     desired: &Desired,
-    running: &Revision,
+    layout: DriverLayout,
     installed: &Version,
     cause: Cause,
 ) -> Plan {
@@ -144,7 +210,7 @@ fn upgrade(
             wanted: wanted.clone(),
         });
     }
-    match route::next(s, desired, installed, route::layout_of(s, running, installed)) {
+    match route::next(s, desired, installed, layout) {
         Ok(next) => install(s, desired, upgrade_to(next, cause)),
         Err(via) => Plan::Hold(Hold::SkipsLine {
             installed: installed.clone(),
@@ -162,10 +228,15 @@ fn upgrade_to(to: Step, cause: Cause) -> Plan {
 ///
 /// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
 /// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
-fn unfinished(s: &Situation<'_>, history: &History, latest: &Revision, own: bool) -> Plan {
+fn unfinished(s: &Situation<'_>, history: &History, latest: &Revision) -> Plan {
     let deadline = latest.changed + FOREIGN_OPERATION_LIMIT;
-    if own || s.now >= deadline {
-        return rollback(history, latest);
+    if is_own(s, latest) || s.now >= deadline {
+        let given_up = s.attempts.failures_of(RECOVERY_FAILED) >= ROLLBACK_TRIES;
+        return if given_up && latest.status.is_pending() {
+            discard(latest, Obstacle::NotFreed)
+        } else {
+            rollback(history, latest)
+        };
     }
     Plan::Wait {
         until: deadline,

@@ -10,11 +10,12 @@ use crate::desired::DriverUpgrades;
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
     Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
-    SurroundingNamespace,
+    RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
 mod foreign;
+mod recovery;
 mod route;
 
 /// One situation that tests change before they ask.
@@ -28,6 +29,7 @@ struct Case {
     observed: Observed,
     attempts: Attempts,
     comparison_due: bool,
+    interrupted: Option<Operation>,
 }
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
@@ -47,6 +49,7 @@ impl Case {
             observed: fixtures::observed(),
             attempts: Attempts::default(),
             comparison_due: false,
+            interrupted: None,
         }
     }
 
@@ -79,8 +82,10 @@ impl Case {
         let desired = resolve(spec).unwrap();
         self.observed.comparison = Some(Comparison {
             revision,
-            chart_version: desired.chart.version,
-            values_digest: desired.values_digest,
+            content: Some(RevisionContent {
+                chart_version: desired.chart.version,
+                values_digest: desired.values_digest,
+            }),
         });
         self
     }
@@ -97,6 +102,7 @@ impl Case {
             catalogue: &Catalogue::compiled_in().unwrap(),
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
+            interrupted: self.interrupted.as_ref(),
         })
     }
 

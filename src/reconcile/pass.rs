@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
-use crate::api::{ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleStatus};
+use crate::api::{ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleStatus, Operation, Outcome};
 use crate::desired::{self, Desired, Refusal};
 use crate::facts::Observed;
 use crate::helm::RELEASE_FLAGS;
@@ -144,7 +144,8 @@ impl<'a> Pass<'a> {
             observed: &self.observed,
             catalogue: &self.context.catalogue,
             attempts: &self.memory.attempts,
-            comparison_due: self.comparison_due,
+            comparison_due: self.comparison_due || self.is_unmoved(),
+            interrupted: self.begun().filter(|_| self.ended.is_none()),
         }
     }
 
@@ -155,6 +156,17 @@ impl<'a> Pass<'a> {
     /// The status before; what this process wrote may be newer than what the watch has brought.
     fn previous(&self) -> Option<&GpuModuleStatus> {
         self.memory.written.as_ref().or(self.module.status.as_ref())
+    }
+
+    /// A helm command did not get past the newest revision; Helm may not see it at all.
+    fn is_unmoved(&self) -> bool {
+        self.memory.unmoved.is_some() && self.memory.unmoved == self.newest()
+    }
+
+    /// What the status says is under way.
+    fn begun(&self) -> Option<&Operation> {
+        let newest = self.previous()?.history.first();
+        newest.filter(|operation| operation.outcome == Outcome::Running)
     }
 
     async fn end(&mut self, plan: &Plan) -> Result<Requeue, Error> {

@@ -1,12 +1,13 @@
 //! `status.history`: the last operations, so that nobody has to ask Helm or the log.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Report;
 use super::conditions::whole_seconds;
 use crate::api::{Operation, OperationKind, Outcome};
 use crate::facts::ReleaseFacts;
-use crate::plan::{Action, Cause};
+use crate::plan::{Action, Cause, Plan};
 
 /// Operations that are kept.
 const KEPT: usize = 10;
@@ -23,24 +24,102 @@ pub struct Ended {
     pub failure: Option<String>,
 }
 
-/// The history before, with what has just ended.
+/// The history before, with what has just ended and what is about to begin.
+///
+/// What is begun is in the status before it is: the next process then knows whose an unfinished operation is, also where Helm
+/// notes nothing of it.
 pub fn append(report: &Report<'_>) -> Vec<Operation> {
     let before = report.previous.map_or(&[][..], |previous| &previous.history);
-    let new = report.ended.and_then(|ended| operation(report, before, ended));
-    new.into_iter().chain(before.iter().cloned()).take(KEPT).collect()
+    let (begun, earlier) = match before.split_first() {
+        Some((first, earlier)) if first.outcome == Outcome::Running => (Some(first), earlier),
+        _ => (None, before),
+    };
+    let ended = report.ended.and_then(|ended| operation(report, earlier, ended));
+    let closed = ended.or_else(|| {
+        begun.map(|begun| Operation {
+            outcome: Outcome::Interrupted,
+            ..begun.clone()
+        })
+    });
+    let opened = match report.plan {
+        Plan::Act(action) => begin(report, earlier, action),
+        _ => None,
+    };
+    // Tries that fail alike are one entry, so that they do not push out what led to them.
+    let repeated = usize::from(earlier.first().zip(closed.as_ref()).is_some_and(|(old, new)| {
+        let alike = |operation: &Operation| Operation {
+            time: Time(Timestamp::UNIX_EPOCH),
+            revision: None,
+            ..operation.clone()
+        };
+        new.outcome != Outcome::Succeeded && alike(old) == alike(new)
+    }));
+    let kept = earlier.iter().skip(repeated).cloned();
+    opened.into_iter().chain(closed).chain(kept).take(KEPT).collect()
 }
 
-fn operation(report: &Report<'_>, before: &[Operation], ended: &Ended) -> Option<Operation> {
-    let recorded = report.previous.and_then(|previous| previous.release.as_ref());
-    // A step on the way to a chart is not recorded as the release; the history has it.
-    let installed = before
-        .iter()
-        .find(|earlier| earlier.outcome == Outcome::Succeeded && earlier.to.is_some());
-    let from = match installed {
-        Some(earlier) => earlier.to.clone(),
-        None => recorded.map(|release| release.chart_version.clone()),
+/// An operation that is about to begin.
+fn begin(report: &Report<'_>, earlier: &[Operation], action: &Action) -> Option<Operation> {
+    let (operation, to, why) = describe(action)?;
+    let makes_revision = matches!(action, Action::Upgrade { .. } | Action::Rollback { .. });
+    let revision = match &report.observed.release {
+        ReleaseFacts::Read(history) if makes_revision => Some(history.next_number()),
+        ReleaseFacts::Read(history) => history.latest().map(|latest| latest.number),
+        ReleaseFacts::Unreadable => None,
     };
-    let (operation, to, why) = match &ended.action {
+    Some(Operation {
+        time: Time(whole_seconds(report.now)),
+        operation,
+        from: installed(report, earlier),
+        to,
+        revision: revision.map(i64::from),
+        outcome: Outcome::Running,
+        message: cut(&why),
+    })
+}
+
+fn operation(report: &Report<'_>, earlier: &[Operation], ended: &Ended) -> Option<Operation> {
+    let (operation, to, why) = describe(&ended.action)?;
+    let latest = match &report.observed.release {
+        ReleaseFacts::Read(history) => history.latest(),
+        ReleaseFacts::Unreadable => None,
+    };
+    Some(Operation {
+        time: Time(whole_seconds(report.now)),
+        operation,
+        from: installed(report, earlier),
+        to,
+        revision: latest.map(|latest| i64::from(latest.number)),
+        outcome: if ended.failure.is_some() {
+            Outcome::Failed
+        } else {
+            Outcome::Succeeded
+        },
+        message: cut(ended.failure.as_ref().unwrap_or(&why)),
+    })
+}
+
+/// The chart before. A step on the way to a chart is not recorded as the release; the history has it.
+fn installed(report: &Report<'_>, earlier: &[Operation]) -> Option<String> {
+    let last = earlier
+        .iter()
+        .find(|operation| operation.outcome == Outcome::Succeeded && operation.to.is_some());
+    match last {
+        Some(last) => last.to.clone(),
+        None => {
+            let recorded = report.previous?.release.as_ref()?;
+            Some(recorded.chart_version.clone())
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MAX_MESSAGE).collect()
+}
+
+/// What an action is called, the chart that it brings, and why it is done; `None` for what does nothing to the release.
+fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> {
+    let described = match action {
         Action::Upgrade { to, cause } => {
             let operation = if *cause == Cause::Install {
                 OperationKind::Install
@@ -54,34 +133,20 @@ fn operation(report: &Report<'_>, before: &[Operation], ended: &Ended) -> Option
             None,
             format!("the release was left {found}, back to revision {to}"),
         ),
-        Action::Uninstall { hooks: true } => (
-            OperationKind::Uninstall,
+        Action::Discard { revision, why } => (
+            OperationKind::Discard,
             None,
-            "the GpuModule is being deleted".to_owned(),
+            format!("revision {revision} was in the way: {}", why.why()),
         ),
-        Action::Uninstall { hooks: false } => (
-            OperationKind::Uninstall,
-            None,
-            "the GpuModule is being deleted; hooks are left out".to_owned(),
-        ),
+        Action::Uninstall { hooks } => {
+            let without = if *hooks { "" } else { "; hooks are left out" };
+            (
+                OperationKind::Uninstall,
+                None,
+                format!("the GpuModule is being deleted{without}"),
+            )
+        }
         Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace => return None,
     };
-    let latest = match &report.observed.release {
-        ReleaseFacts::Read(history) => history.latest(),
-        ReleaseFacts::Unreadable => None,
-    };
-    let message = ended.failure.as_ref().unwrap_or(&why);
-    Some(Operation {
-        time: Time(whole_seconds(report.now)),
-        operation,
-        from,
-        to,
-        revision: latest.map(|latest| i64::from(latest.number)),
-        outcome: if ended.failure.is_some() {
-            Outcome::Failed
-        } else {
-            Outcome::Succeeded
-        },
-        message: message.chars().take(MAX_MESSAGE).collect(),
-    })
+    Some(described)
 }

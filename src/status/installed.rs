@@ -84,6 +84,13 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Recovering",
             format!("Helm release {release} was left {found} and is being freed"),
         ),
+        Plan::Act(Action::Discard { revision, why }) => Verdict::unknown(
+            "Recovering",
+            format!(
+                "revision {revision} of Helm release {release} is in Helm's way and its Secret is being deleted: {}",
+                why.why()
+            ),
+        ),
         Plan::Act(_) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
