@@ -53,6 +53,12 @@ pub const HELM_RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 
 /// CRD of the other GPU module (kyma-project/gpu), which installs the same chart.
 pub const OTHER_GPU_MODULE_CRD: &str = "gpus.gpu.kyma-project.io";
+/// CRD of the earlier Kyma module (kyma-project/gpu-driver), which installs a driver of its own.
+pub const GPU_DRIVER_CRD: &str = "gpudrivers.gpu.kyma-project.io";
+/// Name of the chart's DaemonSet of Node Feature Discovery in the module's release.
+pub const NFD_WORKER: &str = "gpu-operator-node-feature-discovery-worker";
+/// CRD of Node Feature Discovery's rules.
+pub const NODE_FEATURE_RULE_CRD: &str = "nodefeaturerules.nfd.k8s-sigs.io";
 /// CRD of NVIDIA's ClusterPolicy.
 pub const CLUSTER_POLICY_CRD: &str = "clusterpolicies.nvidia.com";
 /// CRD of NVIDIA's NVIDIADriver.

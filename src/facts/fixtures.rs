@@ -30,6 +30,7 @@ pub fn observed() -> Observed {
         policies: Vec::new(),
         drivers: Vec::new(),
         daemon_sets: Vec::new(),
+        neighbours: Vec::new(),
         deployments: Vec::new(),
         crds: BTreeMap::new(),
         kubernetes: "1.36".parse().unwrap(),

@@ -5,10 +5,12 @@
 
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod neighbour;
 mod node;
 mod release;
 mod stack;
 
+pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{DriverChange, NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
 pub use release::{History, Revision};
 pub use stack::{
@@ -68,6 +70,8 @@ pub struct Observed {
     pub drivers: Vec<DriverFacts>,
     /// DaemonSets of NVIDIA's operator and of NFD in the release's namespace.
     pub daemon_sets: Vec<DaemonSetFacts>,
+    /// What others run in the cluster that does the work of a part of the release.
+    pub neighbours: Vec<Neighbour>,
     /// Deployments in the release's namespace.
     pub deployments: Vec<DeploymentFacts>,
     /// Every CRD of the cluster by name.

@@ -25,7 +25,7 @@ use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE};
 use crate::catalogue::MinorVersion;
 use crate::contact::{Contacts, Resource};
 use crate::facts::{
-    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
+    CrdFacts, DaemonSetRole, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
     ReleaseFacts, Revision,
 };
 use view::{Access, View};
@@ -43,7 +43,7 @@ pub struct Views {
     nodes: View<NodeFacts>,
     policies: View<PolicyFacts>,
     drivers: View<DriverFacts>,
-    daemon_sets: View<DaemonSetFacts>,
+    daemon_sets: View<DaemonSetRole>,
     deployments: View<DeploymentFacts>,
     crds: View<CrdFacts>,
     changes: channel::Receiver<u64>,
@@ -108,8 +108,9 @@ impl Views {
         )));
 
         let daemon_sets = View::default();
-        let api = Api::<DaemonSet>::namespaced(client.clone(), RELEASE_NAMESPACE);
-        let resource = Resource::of::<DaemonSet>(namespace);
+        // In all namespaces: what others run beside the release counts too.
+        let api = Api::<DaemonSet>::all(client.clone());
+        let resource = Resource::of::<DaemonSet>(None);
         spawn(Box::pin(watched.clone().run(
             api,
             anything(),
@@ -214,6 +215,7 @@ impl Views {
         let unread = [
             ("CustomResourceDefinitions", self.crds.access() != Access::Granted),
             ("Nodes", self.nodes.access() != Access::Granted),
+            ("DaemonSets", self.daemon_sets.access() != Access::Granted),
             ("ClusterPolicies", self.policies.access() == Access::Forbidden),
             ("NVIDIADrivers", self.drivers.access() == Access::Forbidden),
         ];
@@ -230,6 +232,13 @@ impl Views {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
             Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
         };
+        let (mut daemon_sets, mut neighbours) = (Vec::new(), Vec::new());
+        for role in self.daemon_sets.all() {
+            match role {
+                DaemonSetRole::OfRelease(set) => daemon_sets.push(set),
+                DaemonSetRole::Beside(neighbour) => neighbours.push(neighbour),
+            }
+        }
         Observed {
             unread: self.unread(),
             release,
@@ -238,7 +247,8 @@ impl Views {
             gpu_nodes: self.nodes.all(),
             policies: self.policies.all(),
             drivers: self.drivers.all(),
-            daemon_sets: self.daemon_sets.all(),
+            daemon_sets,
+            neighbours,
             deployments: self.deployments.all(),
             crds: self.crds.by_name(),
             kubernetes,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -14,14 +14,18 @@ use serde_json::Value;
 
 use crate::api::{
     ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART,
-    LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_MANAGED_BY, LABEL_REVISION,
+    LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_REVISION,
 };
 use crate::catalogue::DriverLayout;
 use crate::facts::{
-    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverChange, DriverFacts, DriverImage, HelmOwner, NodeFacts,
-    PolicyFacts, Revision, instance_type_matches, is_gpu_resource, labels_tell_gpu,
+    CrdFacts, DeploymentFacts, DriverChange, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision,
+    instance_type_matches, is_gpu_resource, labels_tell_gpu,
 };
 use crate::helm::RevisionStatus;
+
+mod daemon_set;
+
+pub use daemon_set::daemon_set;
 
 /// A revision from the labels that Helm puts on its Secret.
 pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
@@ -143,36 +147,6 @@ pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
     Some(HelmOwner {
         release: annotations.get(HELM_RELEASE_NAME)?.clone(),
         namespace: annotations.get(HELM_RELEASE_NAMESPACE)?.clone(),
-    })
-}
-
-/// A DaemonSet of NVIDIA's operator or of the release; `None` for any other.
-pub fn daemon_set(set: &DaemonSet) -> Option<DaemonSetFacts> {
-    let managed = match set.labels().get(LABEL_MANAGED_BY).map(String::as_str) {
-        Some("gpu-operator") => true,
-        // Others may have put a chart of their own into the namespace.
-        Some("Helm") => owner(&set.metadata).is_some_and(|owner| owner.is_module_release()),
-        _ => false,
-    };
-    // NVIDIA's operator leaves its usual label off driver DaemonSets that a NVIDIADriver asked for.
-    let is_driver = set
-        .labels()
-        .get("app.kubernetes.io/component")
-        .is_some_and(|part| part == "nvidia-driver");
-    let status = set.status.as_ref();
-    (managed || is_driver).then(|| DaemonSetFacts {
-        name: set.name_any(),
-        desired: status.map_or(0, |status| status.desired_number_scheduled),
-        ready: status.map_or(0, |status| status.number_ready),
-        driver: is_driver.then(|| driver_image(set)).flatten(),
-    })
-}
-
-fn driver_image(set: &DaemonSet) -> Option<DriverImage> {
-    let pod = set.spec.as_ref()?.template.spec.as_ref()?;
-    Some(DriverImage {
-        owner: set.owner_references().first()?.name.clone(),
-        image: pod.containers.first()?.image.clone()?,
     })
 }
 

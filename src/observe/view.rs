@@ -28,7 +28,7 @@ struct Collected<F> {
     listing: BTreeMap<String, F>,
 }
 
-/// Facts by object name, shared between the watch that fills them and the reconciler that reads them.
+/// Facts by object, shared between the watch that fills them and the reconciler that reads them.
 #[derive(Debug)]
 pub struct View<F>(Arc<RwLock<Collected<F>>>);
 
@@ -49,6 +49,14 @@ impl<F> Default for View<F> {
     }
 }
 
+/// What an object is kept under: its name, in its namespace where it has one.
+fn key<K: ResourceExt>(object: &K) -> String {
+    match object.namespace() {
+        Some(namespace) => format!("{namespace}/{}", object.name_any()),
+        None => object.name_any(),
+    }
+}
+
 impl<F: Clone + PartialEq> View<F> {
     /// Whether the objects can be seen.
     pub fn access(&self) -> Access {
@@ -60,12 +68,12 @@ impl<F: Clone + PartialEq> View<F> {
         self.read(|collected| collected.facts.values().cloned().collect())
     }
 
-    /// All facts by name.
+    /// All facts by name, of objects without a namespace.
     pub fn by_name(&self) -> BTreeMap<String, F> {
         self.read(|collected| collected.facts.clone())
     }
 
-    /// Whether there is an object of that name.
+    /// Whether there is an object of that name, without a namespace.
     pub fn contains(&self, name: &str) -> bool {
         self.read(|collected| collected.facts.contains_key(name))
     }
@@ -78,9 +86,8 @@ impl<F: Clone + PartialEq> View<F> {
                 false
             }
             Event::InitApply(object) => {
-                let name = object.name_any();
                 if let Some(facts) = reduce(&object) {
-                    collected.listing.insert(name, facts);
+                    collected.listing.insert(key(&object), facts);
                 }
                 false
             }
@@ -92,17 +99,17 @@ impl<F: Clone + PartialEq> View<F> {
                 changed
             }
             Event::Apply(object) => {
-                let name = object.name_any();
+                let key = key(&object);
                 match reduce(&object) {
-                    Some(facts) if collected.facts.get(&name) == Some(&facts) => false,
+                    Some(facts) if collected.facts.get(&key) == Some(&facts) => false,
                     Some(facts) => {
-                        collected.facts.insert(name, facts);
+                        collected.facts.insert(key, facts);
                         true
                     }
-                    None => collected.facts.remove(&name).is_some(),
+                    None => collected.facts.remove(&key).is_some(),
                 }
             }
-            Event::Delete(object) => collected.facts.remove(&object.name_any()).is_some(),
+            Event::Delete(object) => collected.facts.remove(&key(&object)).is_some(),
         })
     }
 

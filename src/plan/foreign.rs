@@ -1,9 +1,9 @@
 //! Finds a stack that somebody else runs. It is never touched, whatever it is called.
 
 use super::Situation;
-use crate::api::{OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE};
+use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE};
 use crate::desired::Desired;
-use crate::facts::{HelmOwner, ReleaseFacts, SurroundingNamespace};
+use crate::facts::{HelmOwner, Neighbour, NeighbourKind, ReleaseFacts, SurroundingNamespace};
 
 /// Somebody else's stack.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,23 +13,48 @@ pub enum Foreign {
         "the GPU module of API group gpu.kyma-project.io is in this cluster (CRD {OTHER_GPU_MODULE_CRD}), remove one of the two modules"
     )]
     OtherModule,
+    /// The earlier Kyma module, or a part of it, is in the cluster.
+    #[error(
+        "{found} is of the Kyma module gpu-driver, which brings another driver onto the nodes; delete its GpuDrivers, remove that module, and replace its GPU nodes"
+    )]
+    GpuDriver {
+        /// What was found.
+        found: String,
+    },
+    /// A device plugin that is no part of a stack.
+    #[error(
+        "{0} also tells the kubelets of NVIDIA's GPUs, remove it, the module brings a device plugin of its own"
+    )]
+    DevicePlugin(Neighbour),
     /// A release under the module's own name that the module did not make.
     #[error(
         "Helm release {} was not made by this module, uninstall it to let the module install its own",
         Desired::release_path()
     )]
     Release,
-    /// An object of the stack that belongs to something else.
+    /// An object of the stack that belongs to a release of another name or namespace.
     #[error(
-        "{kind} {name} belongs to {owner}, which this module did not make, remove that to let the module install its own"
+        "{kind} {name} belongs to Helm release {}/{}, which this module did not make, migrate it as the module's documentation says, or uninstall it",
+        owner.namespace,
+        owner.release
     )]
-    Object {
+    OtherRelease {
         /// Kind of the object.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// The release that made it, or that nobody says so.
-        owner: String,
+        /// The release.
+        owner: HelmOwner,
+    },
+    /// An object of the stack that no Helm release has made.
+    #[error(
+        "{kind} {name} belongs to no Helm release, migrate it as the module's documentation says, or delete it with all that was made beside it"
+    )]
+    Unmanaged {
+        /// Kind of the object.
+        kind: &'static str,
+        /// Its name.
+        name: String,
     },
 }
 
@@ -38,19 +63,18 @@ impl Foreign {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::OtherModule => "OtherGpuModule",
-            Self::Release | Self::Object { .. } => "ForeignRelease",
+            Self::GpuDriver { .. } => "GpuDriverModule",
+            Self::DevicePlugin(_) => "ForeignDevicePlugin",
+            Self::Release | Self::OtherRelease { .. } => "ForeignRelease",
+            Self::Unmanaged { .. } => "UnmanagedStack",
         }
     }
 
     fn object(kind: &'static str, name: &str, owner: Option<&HelmOwner>) -> Self {
-        let owner = owner.map_or_else(
-            || "no Helm release".to_owned(),
-            |owner| format!("Helm release {}/{}", owner.namespace, owner.release),
-        );
-        Self::Object {
-            kind,
-            name: name.to_owned(),
-            owner,
+        let name = name.to_owned();
+        match owner.cloned() {
+            Some(owner) => Self::OtherRelease { kind, name, owner },
+            None => Self::Unmanaged { kind, name },
         }
     }
 }
@@ -71,6 +95,30 @@ pub fn find(s: &Situation<'_>) -> Option<Foreign> {
     if s.observed.crds.contains_key(OTHER_GPU_MODULE_CRD) {
         return Some(Foreign::OtherModule);
     }
+    gpu_driver(s).or_else(|| stack(s)).or_else(|| device_plugin(s))
+}
+
+fn neighbour<'a>(s: &Situation<'a>, kind: NeighbourKind) -> Option<&'a Neighbour> {
+    s.observed.neighbours.iter().find(|found| found.kind == kind)
+}
+
+fn gpu_driver(s: &Situation<'_>) -> Option<Foreign> {
+    let part = neighbour(s, NeighbourKind::GpuDriver).map(ToString::to_string);
+    let crd = || {
+        let is_there = s.observed.crds.contains_key(GPU_DRIVER_CRD);
+        is_there.then(|| format!("CRD {GPU_DRIVER_CRD}"))
+    };
+    part.or_else(crd).map(|found| Foreign::GpuDriver { found })
+}
+
+fn device_plugin(s: &Situation<'_>) -> Option<Foreign> {
+    neighbour(s, NeighbourKind::DevicePlugin)
+        .cloned()
+        .map(Foreign::DevicePlugin)
+}
+
+/// A stack of NVIDIA's that the module did not make.
+fn stack(s: &Situation<'_>) -> Option<Foreign> {
     if is_ours(s) {
         return None;
     }

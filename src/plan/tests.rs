@@ -4,13 +4,13 @@ use semver::Version;
 use serde_json::json;
 
 use super::*;
-use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME};
+use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, RELEASE_NAME};
 use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::DriverUpgrades;
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
-    RevisionContent, SurroundingNamespace,
+    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, Neighbour, NeighbourKind,
+    ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 

@@ -58,7 +58,10 @@ impl Operands {
 }
 
 pub fn judge(report: &Report<'_>) -> Operands {
-    if let Plan::Hold(Hold::Foreign(Foreign::Release | Foreign::Object { .. })) = report.plan {
+    if let Plan::Hold(Hold::Foreign(
+        Foreign::Release | Foreign::OtherRelease { .. } | Foreign::Unmanaged { .. },
+    )) = report.plan
+    {
         return Operands {
             verdict: Verdict::unknown("ForeignRelease", "the operands belong to somebody else's release"),
             state: State::Warning,

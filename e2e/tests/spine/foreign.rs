@@ -6,7 +6,9 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::Mark;
 use e2e::manager::MANAGER;
 use e2e::wait::eventually;
-use gpu_manager::api::{ANNOTATION_RECONCILE_AT, ConditionType, MODULE_NAME, OTHER_GPU_MODULE_CRD, State};
+use gpu_manager::api::{
+    ANNOTATION_RECONCILE_AT, ConditionType, GPU_DRIVER_CRD, MODULE_NAME, OTHER_GPU_MODULE_CRD, State,
+};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -39,7 +41,7 @@ async fn records(lab: &Lab) -> Result<Vec<(String, String)>> {
 }
 
 /// Fails if the operator, or a helm of its, has written anything but its status, its Lease and Events.
-fn ensure_hands_off(lab: &Lab, since: Mark) -> Result<()> {
+pub fn ensure_hands_off(lab: &Lab, since: Mark) -> Result<()> {
     let account = format!("system:serviceaccount:{MANAGER}:{MANAGER}");
     let writes: Vec<_> = lab
         .cluster
@@ -60,7 +62,7 @@ fn ensure_hands_off(lab: &Lab, since: Mark) -> Result<()> {
 }
 
 /// The module is refused for that reason, with that text, and changes nothing; deleting it ends at once.
-async fn refused(lab: &Lab, helm: &WrappedHelm, why: &str, text: &str) -> Result<()> {
+pub async fn refused(lab: &Lab, helm: &WrappedHelm, why: &str, text: &str) -> Result<()> {
     let start = lab.cluster.audit().mark()?;
     let (before, changes) = (records(lab).await?, helm.changes().len());
     lab.apply(json!({})).await?;
@@ -160,38 +162,60 @@ async fn other_stacks_and_the_other_module_are_left_alone() -> Result<()> {
     refused(
         &lab,
         &helm,
-        "ForeignRelease",
+        "UnmanagedStack",
         "ClusterPolicy by-hand belongs to no Helm release",
     )
     .await?;
     lab.cluster.kubectl(&["delete", "-f", &file]).await?;
+    Ok(())
+}
 
-    // The other GPU module; gone, this one goes on by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_gpu_modules_are_left_alone() -> Result<()> {
+    let lab = Lab::start().await?;
+    let helm = WrappedHelm::new(&lab)?;
+    let _manager = lab.manager_with(&helm).await?;
+    for (crd, kind, reason) in [
+        (GPU_DRIVER_CRD, "GpuDriver", "GpuDriverModule"),
+        (OTHER_GPU_MODULE_CRD, "Gpu", "OtherGpuModule"),
+    ] {
+        create_crd(&lab, crd, kind).await?;
+        refused(&lab, &helm, reason, crd).await?;
+    }
+    // Gone, this module goes on by itself.
+    lab.apply(json!({})).await?;
     let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
+    for (crd, reason) in [
+        (OTHER_GPU_MODULE_CRD, "OtherGpuModule"),
+        (GPU_DRIVER_CRD, "GpuDriverModule"),
+    ] {
+        lab.until_reason(ConditionType::Configured, reason).await?;
+        crds.delete(crd, &DeleteParams::default()).await?;
+    }
+    lab.until(State::Ready).await?;
+    Ok(())
+}
+
+/// A CRD of group `gpu.kyma-project.io`, once it is served.
+async fn create_crd(lab: &Lab, name: &str, kind: &str) -> Result<()> {
+    let (plural, group) = name.split_once('.').context("no group")?;
     let crd = serde_json::from_value(json!({
-        "metadata": { "name": OTHER_GPU_MODULE_CRD },
+        "metadata": { "name": name },
         "spec": {
-            "group": "gpu.kyma-project.io",
+            "group": group,
             "scope": "Cluster",
-            "names": { "kind": "Gpu", "plural": "gpus", "singular": "gpu" },
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
             "versions": [{
                 "name": "v1beta1", "served": true, "storage": true,
                 "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
             }],
         },
     }))?;
+    let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
     crds.create(&PostParams::default(), &crd).await?;
     eventually("the other module's API", AT_ONCE, async || {
-        lab.cluster.kubectl(&["get", "gpus.gpu.kyma-project.io"]).await?;
+        lab.cluster.kubectl(&["get", name]).await?;
         Ok(())
     })
-    .await?;
-    refused(&lab, &helm, "OtherGpuModule", OTHER_GPU_MODULE_CRD).await?;
-    lab.apply(json!({})).await?;
-    lab.until_reason(ConditionType::Configured, "OtherGpuModule")
-        .await?;
-    crds.delete(OTHER_GPU_MODULE_CRD, &DeleteParams::default())
-        .await?;
-    lab.until(State::Ready).await?;
-    Ok(())
+    .await
 }

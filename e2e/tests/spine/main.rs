@@ -4,6 +4,7 @@
 
 mod api_server;
 mod bad_input;
+mod beside;
 mod by_hand;
 mod changes;
 mod crd;

@@ -42,7 +42,7 @@ fn a_foreign_stack_is_never_touched() {
 
     let mut by_hand = Case::new();
     by_hand.observed.policies = vec![fixtures::policy(None, None)];
-    assert_eq!(held(&by_hand).reason(), "ForeignRelease");
+    assert_eq!(held(&by_hand).reason(), "UnmanagedStack");
 
     let mut other_name = Case::new();
     other_name.observed.surroundings.as_mut().unwrap().cluster_role = Some(Some(owner("nvidia")));
@@ -86,4 +86,49 @@ fn whose_the_namespace_is_is_read_before_a_stack_is_called_foreign() {
     assert_eq!(case.plan(), Plan::Look);
     case.observed.surroundings = around;
     assert_eq!(case.plan(), Plan::Act(Action::OpenNamespace));
+}
+
+fn beside(kind: NeighbourKind) -> Neighbour {
+    Neighbour {
+        kind,
+        namespace: "kube-system".to_owned(),
+        name: "theirs".to_owned(),
+        ready: 1,
+    }
+}
+
+#[test]
+fn what_does_the_same_work_is_named_whether_anything_is_installed_or_not() {
+    for mut case in [Case::new(), Case::ours(&[RevisionStatus::Deployed])] {
+        case.observed.neighbours = vec![beside(NeighbourKind::DevicePlugin)];
+        assert_eq!(held(&case).reason(), "ForeignDevicePlugin");
+        assert!(
+            held(&case)
+                .to_string()
+                .starts_with("DaemonSet kube-system/theirs ")
+        );
+        case.observed.neighbours.push(beside(NeighbourKind::GpuDriver));
+        assert_eq!(held(&case).reason(), "GpuDriverModule");
+
+        case.observed.neighbours.clear();
+        let crd = CrdFacts { spec_digest: None };
+        case.observed.crds.insert(GPU_DRIVER_CRD.to_owned(), crd);
+        assert_eq!(held(&case).reason(), "GpuDriverModule");
+        assert!(
+            held(&case)
+                .to_string()
+                .starts_with("CRD gpudrivers.gpu.kyma-project.io ")
+        );
+
+        case.deleting = true;
+        assert!(!matches!(case.plan(), Plan::Hold(_)), "a deletion goes on");
+    }
+}
+
+#[test]
+fn a_stack_is_named_before_the_device_plugin_that_may_be_a_part_of_it() {
+    let mut case = Case::new();
+    case.observed.neighbours = vec![beside(NeighbourKind::DevicePlugin)];
+    case.observed.policies = vec![fixtures::policy(Some(owner("nvidia")), None)];
+    assert_eq!(held(&case).reason(), "ForeignRelease");
 }
