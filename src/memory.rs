@@ -1,10 +1,12 @@
 //! What the operator remembers of the GpuModule between passes. All of it can be lost: a new process finds its way from the
 //! status and the release alone.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
-use crate::facts::Comparison;
+use crate::facts::{Comparison, ExistingRelease};
 use crate::plan::Attempts;
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
@@ -19,6 +21,8 @@ pub struct Memory {
     pub attempts: Attempts,
     /// The last comparison through Helm.
     pub comparison: Option<Comparison>,
+    /// What was last read of a release that the module did not make.
+    pub existing: Option<Arc<ExistingRelease>>,
     /// When the next comparison is due by itself.
     pub compare_at: Timestamp,
     /// The newest revision before the last helm command, which should have become an older one or be gone.
@@ -34,6 +38,7 @@ impl Memory {
             uid,
             attempts: Attempts::default(),
             comparison: None,
+            existing: None,
             compare_at: next_comparison(now, jitter),
             unmoved: None,
             written: None,

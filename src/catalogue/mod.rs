@@ -40,6 +40,8 @@ pub struct Defaults {
     pub driver: DriverDefaults,
     /// Dotted paths of values that `spec.values` may not touch, whatever the chart version.
     pub owned_values: Vec<String>,
+    /// Dotted paths of values that no chart of the catalogue reads any more.
+    pub obsolete_values: Vec<String>,
     /// Lists to which `spec.values` adds.
     pub merged_lists: Vec<MergedList>,
     /// Prefixes of instance types with NVIDIA GPUs.

@@ -25,6 +25,11 @@ pub fn values_digest(values: &Value) -> String {
     digest([as_kept_by_helm(values).to_string().as_bytes()])
 }
 
+/// True for values that Helm keeps alike.
+pub fn same_values(one: &Value, other: &Value) -> bool {
+    as_kept_by_helm(one) == as_kept_by_helm(other)
+}
+
 fn as_kept_by_helm(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), Value::from),

@@ -18,7 +18,7 @@ use crate::api::{GpuModuleSpec, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 
 pub use driver::ResolvedDriver;
-pub use fingerprint::{Fingerprint, digest, file_digest, values_digest};
+pub use fingerprint::{Fingerprint, digest, file_digest, same_values, values_digest};
 pub use refusal::Refusal;
 pub use step::{DriverUpgrades, Step};
 
@@ -158,14 +158,19 @@ impl Desired {
         self.step.layout == DriverLayout::NvidiaDriver && self.driver.is_managed()
     }
 
+    /// Spec of the NVIDIADriver, where one describes the driver.
+    pub fn driver_spec(&self) -> Option<&Value> {
+        let objects = self.values.get("extraObjects")?.as_array()?;
+        let driver = objects.iter().find(|object| object["kind"] == "NVIDIADriver")?;
+        Some(&driver["spec"])
+    }
+
     /// What the reference of every driver image begins with; `None` where no driver is brought onto the nodes.
     pub fn driver_image_prefix(&self) -> Option<String> {
-        let driver = if self.uses_driver_object() {
-            &self.values["extraObjects"][0]["spec"]
-        } else if self.driver.is_managed() {
-            &self.values["driver"]
-        } else {
-            return None;
+        let driver = match self.driver_spec() {
+            Some(spec) => spec,
+            None if self.driver.is_managed() => &self.values["driver"],
+            None => return None,
         };
         let (repository, version) = (driver["repository"].as_str()?, driver["version"].as_str()?);
         let image = driver["image"].as_str().unwrap_or("driver");

@@ -22,6 +22,7 @@ pub fn observed() -> Observed {
         unread: Vec::new(),
         release: ReleaseFacts::Read(History::default()),
         comparison: None,
+        existing: None,
         surroundings: Some(Surroundings {
             namespace: SurroundingNamespace::Ours,
             cluster_role: None,
@@ -77,6 +78,7 @@ pub fn policy(owner: Option<HelmOwner>, state: Option<&str>) -> PolicyFacts {
     PolicyFacts {
         name: "cluster-policy".to_owned(),
         owner,
+        chart: None,
         state: state.map(ToOwned::to_owned),
         error: None,
     }

@@ -3,6 +3,7 @@
 //! Facts hold only what a decision or the status needs, so an object's heartbeat leaves them equal and causes no
 //! reconcile. No I/O and no clock here.
 
+mod existing;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod neighbour;
@@ -10,6 +11,7 @@ mod node;
 mod release;
 mod stack;
 
+pub use existing::{ExistingContent, ExistingRelease};
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{DriverChange, NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
 pub use release::{History, Revision};
@@ -19,6 +21,7 @@ pub use stack::{
 };
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use semver::Version;
 
@@ -60,6 +63,8 @@ pub struct Observed {
     pub release: ReleaseFacts,
     /// The last comparison through Helm, whatever revision it was of.
     pub comparison: Option<Comparison>,
+    /// A release that the module did not make, where a decision asked for it.
+    pub existing: Option<Arc<ExistingRelease>>,
     /// Live reads around the release; only there when a decision asked for them.
     pub surroundings: Option<Surroundings>,
     /// All nodes with an NVIDIA GPU.

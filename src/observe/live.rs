@@ -1,5 +1,7 @@
 //! Reads just before acting: the watches may lag behind, and some things are not worth a watch.
 
+use std::path::Path;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -7,17 +9,18 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt};
 use semver::Version;
+use serde_json::Value;
 
 use super::reduce;
 use crate::api::{
     GpuModule, GpuModuleStatus, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE,
     STACK_CLUSTER_ROLE,
 };
-use crate::catalogue::MinorVersion;
+use crate::catalogue::{Chart, MinorVersion};
 use crate::desired::values_digest;
 use crate::facts::{
-    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, RevisionContent, SurroundingNamespace,
-    Surroundings,
+    Comparison, DeploymentFacts, ExistingContent, ExistingRelease, History, Observed, ReleaseFacts,
+    RevisionContent, SurroundingNamespace, Surroundings,
 };
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -148,6 +151,43 @@ pub async fn read_through_helm(
             values_digest: values_digest(&values),
         }),
     }))
+}
+
+/// A revision that the module did not make, and the defaults of the chart that is wanted; `None` where the revision is gone.
+pub async fn read_existing(
+    helm: &Helm,
+    release: &ReleaseRef,
+    revision: u32,
+    chart: &Chart,
+    archive: &Path,
+) -> Result<Option<ExistingRelease>, HelmError> {
+    let Some(found) = read_through_helm(helm, release, revision).await? else {
+        return Ok(None);
+    };
+    let existing = |content| ExistingRelease {
+        revision,
+        wanted_chart: chart.version.clone(),
+        content,
+    };
+    let Some(RevisionContent { chart_version, .. }) = found.content else {
+        return Ok(Some(existing(None)));
+    };
+    let values = helm.get_values(release, Some(revision)).await?;
+    let all_values = helm.get_all_values(release, revision).await?;
+    let (Some(Value::Object(values)), Some(Value::Object(all_values))) = (values, all_values) else {
+        return Ok(None);
+    };
+    let defaults = helm.show_values(archive).await?;
+    let defaults = serde_saphyr::from_str(&defaults).map_err(|error| HelmError::Output {
+        verb: "show values",
+        reason: format!("the defaults of chart {} cannot be read: {error}", chart.version),
+    })?;
+    Ok(Some(existing(Some(ExistingContent {
+        chart_version,
+        values,
+        all_values,
+        defaults,
+    }))))
 }
 
 /// The status of a GpuModule whose spec cannot be read.

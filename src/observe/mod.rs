@@ -31,7 +31,9 @@ use crate::facts::{
 use view::{Access, View};
 use watch::Watched;
 
-pub use live::{Look, kubernetes_version, look, read_history, read_release, read_status, read_through_helm};
+pub use live::{
+    Look, kubernetes_version, look, read_existing, read_history, read_release, read_status, read_through_helm,
+};
 
 #[cfg(test)]
 mod tests;
@@ -243,6 +245,7 @@ impl Views {
             unread: self.unread(),
             release,
             comparison: None,
+            existing: None,
             surroundings: None,
             gpu_nodes: self.nodes.all(),
             policies: self.policies.all(),

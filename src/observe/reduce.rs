@@ -10,6 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta};
+use semver::Version;
 use serde_json::Value;
 
 use crate::api::{
@@ -22,6 +23,9 @@ use crate::facts::{
     instance_type_matches, is_gpu_resource, labels_tell_gpu,
 };
 use crate::helm::RevisionStatus;
+
+/// Label by which charts name themselves and their version.
+const LABEL_HELM_CHART: &str = "helm.sh/chart";
 
 mod daemon_set;
 
@@ -103,9 +107,19 @@ pub fn policy(object: &DynamicObject) -> PolicyFacts {
     PolicyFacts {
         name: object.name_any(),
         owner: owner(&object.metadata),
+        chart: object
+            .labels()
+            .get(LABEL_HELM_CHART)
+            .and_then(|chart| chart_version(chart)),
         state,
         error,
     }
+}
+
+/// `26.3.3` of `gpu-operator-v26.3.3`.
+fn chart_version(label: &str) -> Option<Version> {
+    let version = label.strip_prefix("gpu-operator-")?;
+    version.trim_start_matches('v').parse().ok()
 }
 
 /// An NVIDIADriver.

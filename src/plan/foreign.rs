@@ -3,7 +3,7 @@
 use super::Situation;
 use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE};
 use crate::desired::Desired;
-use crate::facts::{HelmOwner, Neighbour, NeighbourKind, ReleaseFacts, SurroundingNamespace};
+use crate::facts::{HelmOwner, Neighbour, NeighbourKind, ReleaseFacts};
 
 /// Somebody else's stack.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,12 +26,24 @@ pub enum Foreign {
         "{0} also tells the kubelets of NVIDIA's GPUs, remove it, the module brings a device plugin of its own"
     )]
     DevicePlugin(Neighbour),
-    /// A release under the module's own name that the module did not make.
+    /// A release under the module's own name that the module did not make and Helm cannot read.
     #[error(
-        "Helm release {} was not made by this module, uninstall it to let the module install its own",
+        "Helm release {} was not made by this module and Helm cannot decode its revision {revision}, delete that revision's Secret or uninstall the release",
         Desired::release_path()
     )]
-    Release,
+    Undecodable {
+        /// The revision.
+        revision: u32,
+    },
+    /// Objects of a release under the module's own name that Helm knows nothing of.
+    #[error(
+        "{kind} belongs to Helm release {}, whose Secrets are gone, so nobody knows its values; set spec.adoptExistingRelease to true to install over what is there",
+        Desired::release_path()
+    )]
+    Unrecorded {
+        /// The object by which it was found.
+        kind: &'static str,
+    },
     /// An object of the stack that belongs to a release of another name or namespace.
     #[error(
         "{kind} {name} belongs to Helm release {}/{}, which this module did not make, migrate it as the module's documentation says, or uninstall it",
@@ -65,9 +77,18 @@ impl Foreign {
             Self::OtherModule => "OtherGpuModule",
             Self::GpuDriver { .. } => "GpuDriverModule",
             Self::DevicePlugin(_) => "ForeignDevicePlugin",
-            Self::Release | Self::OtherRelease { .. } => "ForeignRelease",
+            Self::OtherRelease { .. } | Self::Undecodable { .. } => "ForeignRelease",
+            Self::Unrecorded { .. } => "ReleaseUnrecorded",
             Self::Unmanaged { .. } => "UnmanagedStack",
         }
+    }
+
+    /// True for NVIDIA's operator itself, false for what does a part of its work.
+    pub const fn is_stack(&self) -> bool {
+        !matches!(
+            self,
+            Self::OtherModule | Self::GpuDriver { .. } | Self::DevicePlugin(_)
+        )
     }
 
     fn object(kind: &'static str, name: &str, owner: Option<&HelmOwner>) -> Self {
@@ -122,35 +143,38 @@ fn stack(s: &Situation<'_>) -> Option<Foreign> {
     if is_ours(s) {
         return None;
     }
-    if let ReleaseFacts::Read(history) = &s.observed.release
-        && !history.is_empty()
-    {
-        return Some(Foreign::Release);
-    }
-    // The module's own namespace tells that its release can be read once it has its rights there.
-    let surroundings = s.observed.surroundings.as_ref();
-    let unread = s.observed.release == ReleaseFacts::Unreadable
-        && surroundings.is_some_and(|around| around.namespace == SurroundingNamespace::Ours);
-    let may_be_ours = |owner: Option<&HelmOwner>| unread && owner.is_some_and(HelmOwner::is_module_release);
-
-    if let Some(policy) = s
-        .observed
-        .policies
-        .iter()
-        .find(|policy| !may_be_ours(policy.owner.as_ref()))
-    {
+    // A release of the module's own name may be adopted, whoever made it; see `adoption`.
+    let may_be_ours = |owner: Option<&HelmOwner>| owner.is_some_and(HelmOwner::is_module_release);
+    let policies = &s.observed.policies;
+    if let Some(policy) = policies.iter().find(|policy| !may_be_ours(policy.owner.as_ref())) {
         return Some(Foreign::object(
             "ClusterPolicy",
             &policy.name,
             policy.owner.as_ref(),
         ));
     }
-    match surroundings.map(|around| &around.cluster_role) {
-        Some(Some(owner)) if !may_be_ours(owner.as_ref()) => {
+    match cluster_role(s) {
+        Some(owner) if !may_be_ours(owner.as_ref()) => {
             Some(Foreign::object("ClusterRole", STACK_CLUSTER_ROLE, owner.as_ref()))
         }
         _ => None,
     }
+}
+
+/// Owner of the stack's ClusterRole, where that was read and is there.
+fn cluster_role<'a>(s: &Situation<'a>) -> Option<&'a Option<HelmOwner>> {
+    s.observed.surroundings.as_ref()?.cluster_role.as_ref()
+}
+
+/// By which object a release of the module's name shows although no revision of it is left.
+pub fn stands_without_record(s: &Situation<'_>) -> Option<&'static str> {
+    let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
+    if s.observed.policies.iter().any(|policy| ours(&policy.owner)) {
+        return Some("ClusterPolicy cluster-policy");
+    }
+    cluster_role(s)
+        .filter(|owner| ours(owner))
+        .map(|_| "ClusterRole gpu-operator")
 }
 
 /// Names of what the module's release had made and that is still there.

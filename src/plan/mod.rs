@@ -3,6 +3,7 @@
 //! [`decide`] names one step; the reconciler takes it, observes again and asks again, until nothing is left to do. Time is
 //! an argument, so each row of the truth table is a plain test.
 
+mod adoption;
 mod attempts;
 mod deletion;
 mod foreign;
@@ -15,12 +16,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::{Operation, ReleaseStatus};
+use crate::api::{AdoptionStatus, Operation, ReleaseStatus};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, Refusal, Step};
-use crate::facts::{Observed, ReleaseFacts};
+use crate::facts::Observed;
 use crate::helm::RevisionStatus;
 
+pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use foreign::Foreign;
 pub use hold::Hold;
@@ -55,6 +57,12 @@ pub struct Situation<'a> {
     pub finalizer: bool,
     /// `spec.suspend`.
     pub suspended: bool,
+    /// Generation of the GpuModule.
+    pub generation: i64,
+    /// `spec.adoptExistingRelease`.
+    pub adopt: bool,
+    /// `status.adoption`: what the user was told of a release that the module did not make.
+    pub listed: Option<&'a AdoptionStatus>,
     /// The wanted release, or why there is none.
     pub desired: Result<&'a Desired, &'a Refusal>,
     /// The charts that there are.
@@ -89,6 +97,11 @@ pub enum Plan {
     Look,
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
+    /// The release is not the module's: read that revision, and what would be lost, then decide again.
+    Inspect {
+        /// The revision.
+        revision: u32,
+    },
     /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
     AwaitRemoval(Vec<String>),
     /// Change something.
@@ -172,6 +185,8 @@ pub enum Cause {
     Retry,
     /// Somebody else changed the release.
     ForeignChange,
+    /// Somebody else made the release, and the user gave it to the module.
+    Adopt,
     /// Somebody deleted the release's Secrets while its objects stand.
     RecordLost,
 }
@@ -184,6 +199,7 @@ impl Cause {
             Self::Changed => "values or chart changed",
             Self::Retry => "the last try failed",
             Self::ForeignChange => "the release was not as wanted",
+            Self::Adopt => "adopt the existing release",
             Self::RecordLost => "the Secrets of the release were deleted",
         }
     }
@@ -215,13 +231,10 @@ fn unguarded(s: &Situation<'_>) -> Plan {
         return deletion::step(s);
     }
     if let Some(foreign) = foreign::find(s) {
-        // An unreadable release in the module's own namespace may be the owner of what was found.
-        let unclear = s.observed.release == ReleaseFacts::Unreadable && s.observed.surroundings.is_none();
-        return if unclear {
-            Plan::Look
-        } else {
-            Plan::Hold(Hold::Foreign(foreign))
-        };
+        return Plan::Hold(Hold::Foreign(foreign));
+    }
+    if let Some(plan) = adoption::step(s) {
+        return plan;
     }
     if s.suspended {
         return Plan::Hold(Hold::Suspended);
@@ -242,10 +255,16 @@ fn unread(s: &Situation<'_>) -> Option<Hold> {
 
 /// What has to be true before anything is changed, whatever it is.
 fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
+    // The operator's rights in the namespace and what it reads with them leave nothing to be cleared up: a GpuModule that goes no
+    // further can be deleted as if it had done nothing.
+    let needs_finalizer = !matches!(
+        plan,
+        Plan::Act(Action::OpenNamespace) | Plan::Inspect { .. } | Plan::Look
+    );
     let tries = match &plan {
         // What ends a deletion is never put off.
         Plan::Act(Action::RemoveFinalizer) => false,
-        Plan::Act(_) | Plan::Compare | Plan::Look => true,
+        Plan::Act(_) | Plan::Compare | Plan::Inspect { .. } | Plan::Look => true,
         Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return plan,
     };
     if tries && let Some(until) = s.attempts.blocked_until(s.now) {
@@ -257,7 +276,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
     if s.observed.surroundings.is_none() {
         return Plan::Look;
     }
-    if tries && !s.deleting && !s.finalizer {
+    if tries && needs_finalizer && !s.deleting && !s.finalizer {
         return Plan::Act(Action::AddFinalizer);
     }
     plan

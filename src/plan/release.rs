@@ -10,7 +10,9 @@ use super::{
 use crate::api::OperationKind;
 use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
-use crate::facts::{HelmOwner, History, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace};
+use crate::facts::{
+    ExistingContent, HelmOwner, History, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
+};
 use crate::helm::RevisionStatus;
 
 /// How soon a step on the way is looked at again, besides by its events.
@@ -70,24 +72,23 @@ fn discard(revision: &Revision, why: Obstacle) -> Plan {
     })
 }
 
-/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets: the chart that was recorded is
+/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets: the chart that made them is
 /// installed again over its objects, so that Helm knows them all, and what is wanted follows from there.
 fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
     let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
-    let stands = s.observed.policies.iter().any(|policy| ours(&policy.owner));
-    let chart = recorded_chart(s).filter(|_| stands);
+    let standing = s.observed.policies.iter().find(|policy| ours(&policy.owner));
+    let chart = standing.and_then(|policy| recorded_chart(s).or_else(|| policy.chart.clone()));
     let Some(chart) = chart else {
         return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
     };
-    if chart >= desired.chart.version || s.catalogue.chart(&chart).is_none() {
-        let layout = route::usual_layout(s, &chart);
-        return upgrade(s, desired, layout, &chart, Cause::RecordLost);
-    }
     let layout = if s.observed.drivers.iter().any(|driver| ours(&driver.owner)) {
         DriverLayout::NvidiaDriver
     } else {
         DriverLayout::ClusterPolicy
     };
+    if chart >= desired.chart.version || s.catalogue.chart(&chart).is_none() {
+        return upgrade(s, desired, layout, &chart, Cause::RecordLost);
+    }
     let again = Step {
         chart,
         layout,
@@ -132,8 +133,8 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
         _ => Cause::Changed,
     };
     let layout = route::layout_of(s, latest, &installed);
-    let on_the_way =
-        latest.made_by_module() && recorded_chart(s).is_some_and(|recorded| recorded < installed);
+    // Nothing is recorded while an adopted release goes its way.
+    let on_the_way = latest.made_by_module() && recorded_chart(s).is_none_or(|recorded| recorded < installed);
     if on_the_way && !route::is_done(s, latest, layout) {
         return Plan::Wait {
             until: s.now + STEP_LOOK,
@@ -148,7 +149,8 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
 fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
     let worked = history.last_good();
     let chart = worked
-        .and_then(|good| good.own_chart().cloned())
+        .and_then(|good| good.own_chart().or_else(|| Some(&read(s, good)?.chart_version)))
+        .cloned()
         .or_else(|| recorded_chart(s));
     match (worked, chart) {
         (Some(good), Some(chart)) => {
@@ -158,6 +160,13 @@ fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
         (None, _) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
         (Some(_), None) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
     }
+}
+
+/// What was read of a revision that the module did not make.
+pub fn read<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a ExistingContent> {
+    let existing = s.observed.existing.as_ref()?;
+    let content = existing.content.as_ref()?;
+    (existing.revision == revision.number && !revision.made_by_module()).then_some(content)
 }
 
 fn matches_wanted(found: &RevisionContent, desired: &Desired) -> bool {

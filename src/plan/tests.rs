@@ -9,11 +9,12 @@ use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::DriverUpgrades;
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, Neighbour, NeighbourKind,
-    ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
+    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, DriverImage, History, Neighbour,
+    NeighbourKind, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
+mod adoption;
 mod foreign;
 mod recovery;
 mod route;
@@ -30,6 +31,9 @@ struct Case {
     attempts: Attempts,
     comparison_due: bool,
     interrupted: Option<Operation>,
+    generation: i64,
+    adopt: bool,
+    listed: Option<AdoptionStatus>,
 }
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
@@ -50,6 +54,9 @@ impl Case {
             attempts: Attempts::default(),
             comparison_due: false,
             interrupted: None,
+            generation: 1,
+            adopt: false,
+            listed: None,
         }
     }
 
@@ -103,6 +110,9 @@ impl Case {
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
             interrupted: self.interrupted.as_ref(),
+            generation: self.generation,
+            adopt: self.adopt,
+            listed: self.listed.as_ref(),
         })
     }
 

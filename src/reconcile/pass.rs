@@ -1,5 +1,6 @@
 //! One pass: plan, act, look again, until nothing is left to do now.
 
+mod read;
 mod steps;
 
 use jiff::Timestamp;
@@ -67,6 +68,7 @@ impl<'a> Pass<'a> {
         }
         let mut observed = observe_views(context);
         observed.comparison.clone_from(&memory.comparison);
+        observed.existing.clone_from(&memory.existing);
         Self {
             module,
             context,
@@ -95,7 +97,7 @@ impl<'a> Pass<'a> {
             tracing::debug!(?plan, "decided");
             match &plan {
                 Plan::Look => self.look().await,
-                Plan::Compare => match self.compare().await {
+                Plan::Compare | Plan::Inspect { .. } => match self.read(&plan).await {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
@@ -139,6 +141,9 @@ impl<'a> Pass<'a> {
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
             suspended: self.module.spec.suspend == Some(true),
+            generation: self.generation,
+            adopt: self.module.spec.adopt_existing_release == Some(true),
+            listed: self.previous().and_then(|status| status.adoption.as_ref()),
             desired: self.desired.as_ref(),
             recorded: self.previous().and_then(|status| status.release.as_ref()),
             observed: &self.observed,
@@ -175,6 +180,8 @@ impl<'a> Pass<'a> {
         }
         let recheck = self.publish(plan).await?;
         if *plan == Plan::Keep {
+            // Its values may be secret, and nobody asks for them any more.
+            self.memory.existing = None;
             self.context.metrics.set_last_success(self.now());
         }
         let pause = plan::pause(plan, self.now(), recheck, self.memory.compare_at);
@@ -202,6 +209,7 @@ impl<'a> Pass<'a> {
             now: self.now(),
             generation: self.generation,
             deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
+            adopt: self.module.spec.adopt_existing_release == Some(true),
             previous: self.previous(),
             desired: self.desired.as_ref(),
             observed: &self.observed,

@@ -96,6 +96,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
             format!("Helm release {release} is being uninstalled"),
         ),
         Plan::AwaitRemoval(left) => Verdict::no("Uninstalling", removal(&release, left)),
+        Plan::Hold(hold) if hold.is_about_others_stack() => {
+            Verdict::no("NotInstalled", "no Helm release of the module's is there")
+        }
         Plan::Wait {
             why: Wait::ForeignOperation(found),
             ..
@@ -130,6 +133,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Hold(_)
         | Plan::Look
         | Plan::Compare
+        | Plan::Inspect { .. }
         | Plan::Wait {
             why: Wait::Backoff, ..
         } => as_observed(report, &release),

@@ -3,6 +3,7 @@
 //! The whole status is computed anew in each pass; of the previous one only transition times and what the module has
 //! recorded are kept. So nothing in it can be stale, and an unchanged world gives an equal status.
 
+mod adoption;
 mod conditions;
 mod history;
 mod installed;
@@ -42,6 +43,8 @@ pub struct Report<'a> {
     pub generation: i64,
     /// The GpuModule has a deletion timestamp.
     pub deleting: Option<Timestamp>,
+    /// `spec.adoptExistingRelease`.
+    pub adopt: bool,
     /// The status before.
     pub previous: Option<&'a GpuModuleStatus>,
     /// The wanted release, or why there is none.
@@ -96,6 +99,7 @@ pub fn compute(report: &Report<'_>) -> Computed {
         observed_generation: report.generation,
         conditions,
         release: recorded(report),
+        adoption: adoption::status(report),
         driver: match report.desired {
             Ok(desired) => Some(desired.driver.status()),
             Err(_) => report.previous.and_then(|previous| previous.driver.clone()),
@@ -165,9 +169,12 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed) -> Sta
         // What is suspended is as good as it was; what was never finished waits for a user.
         Plan::Hold(Hold::Suspended) if installed.verdict.is_true() => operands.state,
         Plan::Hold(_) => State::Warning,
-        Plan::Wait { .. } | Plan::Look | Plan::Compare | Plan::AwaitRemoval(_) | Plan::Act(_) => {
-            State::Processing
-        }
+        Plan::Wait { .. }
+        | Plan::Look
+        | Plan::Compare
+        | Plan::Inspect { .. }
+        | Plan::AwaitRemoval(_)
+        | Plan::Act(_) => State::Processing,
     }
 }
 

@@ -10,7 +10,7 @@ use super::conditions::Verdict;
 use super::nodes::Nodes;
 use crate::api::State;
 use crate::facts::{DriverFacts, HelmOwner, PolicyFacts, ReleaseFacts, Revision};
-use crate::plan::{Foreign, Hold, Plan};
+use crate::plan::Plan;
 
 /// How long a node, new or with a new release, may take until its GPUs can be used: NVIDIA's startup probe of the driver
 /// alone allows about 21 minutes.
@@ -58,9 +58,8 @@ impl Operands {
 }
 
 pub fn judge(report: &Report<'_>) -> Operands {
-    if let Plan::Hold(Hold::Foreign(
-        Foreign::Release | Foreign::OtherRelease { .. } | Foreign::Unmanaged { .. },
-    )) = report.plan
+    if let Plan::Hold(hold) = report.plan
+        && hold.is_about_others_stack()
     {
         return Operands {
             verdict: Verdict::unknown("ForeignRelease", "the operands belong to somebody else's release"),

@@ -10,6 +10,7 @@ use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
+mod adoption;
 mod drivers;
 mod history;
 mod operands;
@@ -19,6 +20,7 @@ const LATER: SignedDuration = SignedDuration::from_mins(30);
 struct Case {
     now: Timestamp,
     generation: i64,
+    adopt: bool,
     deleting: Option<Timestamp>,
     previous: Option<GpuModuleStatus>,
     desired: Result<Desired, Refusal>,
@@ -40,6 +42,7 @@ impl Case {
         Self {
             now: NOW,
             generation: 1,
+            adopt: false,
             deleting: None,
             previous: None,
             desired,
@@ -54,6 +57,7 @@ impl Case {
         let computed = compute(&Report {
             now: self.now,
             generation: self.generation,
+            adopt: self.adopt,
             deleting: self.deleting,
             previous: self.previous.as_ref(),
             desired: self.desired.as_ref(),
@@ -186,9 +190,12 @@ fn what_cannot_be_read_is_an_error_with_what_to_do() {
 #[test]
 fn a_foreign_release_is_a_warning_and_its_operands_are_not_ours() {
     let mut case = Case::deployed(vec![node("a", 1)]);
-    case.plan = Plan::Hold(Hold::Foreign(Foreign::Release));
+    let kind = "ClusterPolicy";
+    let name = "cluster-policy".to_owned();
+    case.plan = Plan::Hold(Hold::Foreign(Foreign::Unmanaged { kind, name }));
     assert_eq!(case.state(), State::Warning);
-    assert_eq!(case.reason(ConditionType::Configured), "ForeignRelease");
+    assert_eq!(case.reason(ConditionType::Configured), "UnmanagedStack");
+    assert_eq!(case.reason(ConditionType::Installed), "NotInstalled");
     assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");
     assert_eq!(case.compute().status.release, None);
 }

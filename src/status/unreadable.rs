@@ -40,6 +40,7 @@ pub fn unreadable(
         observed_generation: 0,
         conditions: Vec::new(),
         release: None,
+        adoption: None,
         driver: None,
         gpu_nodes: GpuNodesStatus::new(0, 0),
         history: Vec::new(),

@@ -2,6 +2,7 @@
 //!
 //! The operator runs as its own process with a token of exactly its ServiceAccount; NVIDIA's controller is simulated.
 
+mod adoption;
 mod api_server;
 mod bad_input;
 mod beside;

@@ -73,7 +73,7 @@ fn a_driver_daemon_set_tells_its_image_and_who_asked_for_it() {
     assert_eq!(of(merged(set, &[("/metadata/labels", operand)])), None);
 }
 
-fn with_container(container: Value) -> Value {
+fn with_container(container: &Value) -> Value {
     json!({
         "metadata": { "name": "set", "namespace": "kube-system", "labels": {}, "annotations": {}, "ownerReferences": [] },
         "spec": { "selector": {}, "template": { "spec": { "containers": [container] } } },
@@ -81,7 +81,7 @@ fn with_container(container: Value) -> Value {
 }
 
 fn with_image(image: &str) -> Value {
-    with_container(json!({ "name": "c", "image": image }))
+    with_container(&json!({ "name": "c", "image": image }))
 }
 
 #[test]
@@ -144,10 +144,10 @@ fn workers_of_node_feature_discovery_are_known_by_label_or_command() {
     let by_chart = merged(with_image("nfd:1"), &[("/metadata/labels", by_chart)]);
     assert_eq!(kind(by_chart.clone()), Some(NeighbourKind::NodeFeatureDiscovery));
     for command in ["nfd-worker", "/usr/bin/nfd-worker"] {
-        let set = with_container(json!({ "name": "c", "image": "nfd:1", "command": [command, "-v=1"] }));
+        let set = with_container(&json!({ "name": "c", "image": "nfd:1", "command": [command, "-v=1"] }));
         assert_eq!(kind(set), Some(NeighbourKind::NodeFeatureDiscovery));
     }
-    let topology = with_container(json!({ "name": "c", "command": ["nfd-topology-updater"] }));
+    let topology = with_container(&json!({ "name": "c", "command": ["nfd-topology-updater"] }));
     assert_eq!(kind(topology), None);
 
     // The module's own, with Helm's marks and without them.

@@ -71,15 +71,6 @@ fn a_revision_that_cannot_be_decoded_is_discarded_whatever_its_status() {
 }
 
 #[test]
-fn somebody_elses_undecodable_revision_is_left_alone() {
-    let mut case = undecodable(Case::ours(&[RevisionStatus::Deployed]), 1);
-    case.change_latest(|latest| latest.by = None);
-    assert_eq!(held(&case), Hold::Foreign(Foreign::Release));
-    case.deleting = true;
-    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
-}
-
-#[test]
 fn a_newest_revision_that_helm_does_not_get_past_is_read_before_the_next_try() {
     for status in [RevisionStatus::Failed, RevisionStatus::PendingUpgrade] {
         let mut case = Case::ours(&[RevisionStatus::Superseded, status]);
@@ -127,8 +118,15 @@ fn with_its_secrets_deleted_the_recorded_chart_is_installed_again_over_what_stan
     let mut case = Case::new();
     case.recorded = Some(recorded(3));
     case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
+    case.observed.drivers = vec![DriverFacts {
+        name: "gardenlinux-precompiled".to_owned(),
+        owner: Some(owner(RELEASE_NAME)),
+        state: None,
+        error: None,
+    }];
     assert_eq!(case.plan(), upgrade(Cause::RecordLost));
 
+    case.observed.drivers.clear();
     case.recorded.as_mut().unwrap().chart_version = "25.10.1".to_owned();
     let again = step("25.10.1", DriverLayout::ClusterPolicy, DriverUpgrades::Held);
     assert_eq!(

@@ -1,10 +1,10 @@
 //! The steps of a pass that touch the world: look, compare, act.
 
 use super::{Acted, Pass, observe_views};
-use crate::act::{ActError, Subject, release};
+use crate::act::{ActError, Subject};
 use crate::desired::{self, Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts, SurroundingNamespace};
-use crate::helm::{HelmError, RELEASE_FLAGS};
+use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::observe;
 use crate::plan::{Action, Failure};
@@ -23,6 +23,7 @@ impl Pass<'_> {
     pub(super) async fn look(&mut self) {
         self.observed = Observed {
             comparison: self.observed.comparison.take(),
+            existing: self.observed.existing.take(),
             ..observe_views(self.context)
         };
         match observe::look(&self.context.actor.client).await {
@@ -55,38 +56,10 @@ impl Pass<'_> {
         }
     }
 
-    fn fail(&mut self, failure: Failure) {
+    pub(super) fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
         let now = self.now();
         self.memory.attempts.failed(failure, now, fastrand::f64());
-    }
-
-    /// Reads the newest revision through Helm.
-    pub(super) async fn compare(&mut self) -> Acted {
-        self.comparison_due = false;
-        self.memory.unmoved = None;
-        let Some(newest) = self.newest() else {
-            return Acted::Done;
-        };
-        if !self.read_version().await {
-            return Acted::Failed;
-        }
-        match observe::read_through_helm(&self.context.actor.helm, &release(), newest).await {
-            Ok(comparison) => {
-                self.observed.comparison.clone_from(&comparison);
-                let now = self.now();
-                self.memory.compared(comparison, now, fastrand::f64());
-                Acted::Done
-            }
-            Err(HelmError::Interrupted { .. }) => Acted::Interrupted,
-            Err(error) => {
-                self.fail(Failure {
-                    reason: "ComparisonFailed",
-                    message: error.to_string(),
-                });
-                Acted::Failed
-            }
-        }
     }
 
     /// The release of a chart that is only on the way to the wanted one.

@@ -1,0 +1,78 @@
+//! The steps of a pass that read the release through Helm.
+
+use std::sync::Arc;
+
+use super::{Acted, Pass};
+use crate::act::release;
+use crate::helm::HelmError;
+use crate::observe;
+use crate::plan::{Failure, Plan};
+
+impl Pass<'_> {
+    /// Reads what the plan asks for.
+    pub(super) async fn read(&mut self, plan: &Plan) -> Acted {
+        match plan {
+            Plan::Inspect { revision } => self.inspect(*revision).await,
+            _ => self.compare().await,
+        }
+    }
+
+    /// Reads the newest revision through Helm.
+    async fn compare(&mut self) -> Acted {
+        self.comparison_due = false;
+        self.memory.unmoved = None;
+        let Some(newest) = self.newest() else {
+            return Acted::Done;
+        };
+        if !self.read_version().await {
+            return Acted::Failed;
+        }
+        match observe::read_through_helm(&self.context.actor.helm, &release(), newest).await {
+            Ok(comparison) => {
+                self.observed.comparison.clone_from(&comparison);
+                let now = self.now();
+                self.memory.compared(comparison, now, fastrand::f64());
+                Acted::Done
+            }
+            Err(error) => self.not_read(&error),
+        }
+    }
+
+    /// Reads a revision that the module did not make, and the defaults of the wanted chart.
+    async fn inspect(&mut self, revision: u32) -> Acted {
+        let Ok(desired) = &self.desired else {
+            return Acted::Done;
+        };
+        let actor = &self.context.actor;
+        let archive = match actor.charts.verified(&desired.chart) {
+            Ok(archive) => archive,
+            Err(error) => {
+                self.fail(Failure {
+                    reason: error.reason(),
+                    message: error.to_string(),
+                });
+                return Acted::Failed;
+            }
+        };
+        match observe::read_existing(&actor.helm, &release(), revision, &desired.chart, &archive).await {
+            Ok(existing) => {
+                let existing = existing.map(Arc::new);
+                self.memory.existing.clone_from(&existing);
+                self.observed.existing = existing;
+                Acted::Done
+            }
+            Err(error) => self.not_read(&error),
+        }
+    }
+
+    fn not_read(&mut self, error: &HelmError) -> Acted {
+        if matches!(error, HelmError::Interrupted { .. }) {
+            return Acted::Interrupted;
+        }
+        self.fail(Failure {
+            reason: "ComparisonFailed",
+            message: error.to_string(),
+        });
+        Acted::Failed
+    }
+}
