@@ -16,8 +16,8 @@ use crate::api::{
 use crate::catalogue::MinorVersion;
 use crate::desired::values_digest;
 use crate::facts::{
-    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, RevisionContent, SurroundingNamespace,
-    Surroundings,
+    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, Revision, RevisionContent,
+    SurroundingNamespace, Surroundings,
 };
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -119,21 +119,19 @@ async fn read_surroundings(client: &Client) -> Result<Surroundings, ApiError> {
 pub async fn read_through_helm(
     helm: &Helm,
     release: &ReleaseRef,
-    revision: u32,
+    revision: &Revision,
 ) -> Result<Option<Comparison>, HelmError> {
-    let found = match helm.get_metadata(release, Some(revision)).await {
+    let (number, uid) = (revision.number, revision.uid.clone());
+    let found = match helm.get_metadata(release, Some(number)).await {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(None),
         Err(HelmError::Undecodable { message, .. }) => {
-            tracing::warn!(revision, message, "a revision cannot be decoded");
-            return Ok(Some(Comparison {
-                revision,
-                content: None,
-            }));
+            tracing::warn!(revision = number, message, "a revision cannot be decoded");
+            return Ok(Some(Comparison { uid, content: None }));
         }
         Err(error) => return Err(error),
     };
-    let Some(values) = helm.get_values(release, Some(found.revision)).await? else {
+    let Some(values) = helm.get_values(release, Some(number)).await? else {
         return Ok(None);
     };
     let version = found.version.trim_start_matches('v');
@@ -142,7 +140,7 @@ pub async fn read_through_helm(
         reason: format!("chart version {version} cannot be read: {error}"),
     })?;
     Ok(Some(Comparison {
-        revision: found.revision,
+        uid,
         content: Some(RevisionContent {
             chart_version,
             values_digest: values_digest(&values),

@@ -149,6 +149,8 @@ pub enum Obstacle {
     Undecodable,
     /// It is unfinished, and rolling back fails.
     NotFreed,
+    /// It is unfinished, and rolling back would lead to an earlier chart line, which NVIDIA does not support.
+    AnotherLine,
 }
 
 impl Obstacle {
@@ -157,6 +159,7 @@ impl Obstacle {
         match self {
             Self::Undecodable => "Helm cannot decode it",
             Self::NotFreed => "it is unfinished and cannot be rolled back",
+            Self::AnotherLine => "it is unfinished, and charts are not rolled back to an earlier line",
         }
     }
 }

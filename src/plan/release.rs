@@ -8,9 +8,11 @@ use super::{
     Wait, route,
 };
 use crate::api::OperationKind;
-use crate::catalogue::DriverLayout;
+use crate::catalogue::{DriverLayout, MinorVersion};
 use crate::desired::{Desired, DriverUpgrades, Step};
-use crate::facts::{HelmOwner, History, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace};
+use crate::facts::{
+    Comparison, HelmOwner, History, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
+};
 use crate::helm::RevisionStatus;
 
 /// How soon a step on the way is looked at again, besides by its events.
@@ -46,9 +48,11 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         RevisionStatus::PendingInstall
         | RevisionStatus::PendingUpgrade
         | RevisionStatus::PendingRollback
-        | RevisionStatus::Uninstalling => unfinished(s, history, latest),
-        // Nothing of these runs; `helm upgrade --install` starts over.
-        RevisionStatus::Uninstalled | RevisionStatus::Unknown => {
+        | RevisionStatus::Uninstalling
+        // Helm upgrades from none of these, and rolls back from all.
+        | RevisionStatus::Unknown => unfinished(s, desired, history, latest),
+        // Nothing of it runs; `helm upgrade --install` starts over.
+        RevisionStatus::Uninstalled => {
             install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
         }
     }
@@ -56,11 +60,16 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
 
 /// Reads the revision through Helm where that is due, and gets it out of the way where Helm cannot.
 pub fn undecodable(s: &Situation<'_>, latest: &Revision) -> Option<Plan> {
-    let compared = s.observed.comparison.as_ref();
-    if compared.is_some_and(|compared| compared.revision == latest.number && compared.content.is_none()) {
+    if compared(s, latest).is_some_and(|compared| compared.content.is_none()) {
         return Some(discard(latest, Obstacle::Undecodable));
     }
     s.comparison_due.then_some(Plan::Compare)
+}
+
+/// What was read of that revision through Helm.
+fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
+    let comparison = s.observed.comparison.as_ref();
+    comparison.filter(|comparison| comparison.uid == revision.uid)
 }
 
 fn discard(revision: &Revision, why: Obstacle) -> Plan {
@@ -111,12 +120,7 @@ pub fn is_own(s: &Situation<'_>, latest: &Revision) -> bool {
 }
 
 fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
-    let compared = s
-        .observed
-        .comparison
-        .as_ref()
-        .filter(|comparison| comparison.revision == latest.number)
-        .and_then(|comparison| comparison.content.as_ref());
+    let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
     let accepted = latest.made_by_module()
         || s.recorded
             .is_some_and(|known| known.revision == i64::from(latest.number));
@@ -166,12 +170,7 @@ fn matches_wanted(found: &RevisionContent, desired: &Desired) -> bool {
 
 /// The chart that runs, as far as it is known without asking Helm.
 fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
-    let compared = s
-        .observed
-        .comparison
-        .as_ref()
-        .filter(|comparison| comparison.revision == latest.number)
-        .and_then(|comparison| comparison.content.as_ref());
+    let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
     match (compared, latest.own_chart()) {
         (Some(compared), _) => Some(compared.chart_version.clone()),
         (None, Some(own)) => Some(own.clone()),
@@ -228,15 +227,10 @@ fn upgrade_to(to: Step, cause: Cause) -> Plan {
 ///
 /// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
 /// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
-fn unfinished(s: &Situation<'_>, history: &History, latest: &Revision) -> Plan {
+fn unfinished(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revision) -> Plan {
     let deadline = latest.changed + FOREIGN_OPERATION_LIMIT;
     if is_own(s, latest) || s.now >= deadline {
-        let given_up = s.attempts.failures_of(RECOVERY_FAILED) >= ROLLBACK_TRIES;
-        return if given_up && latest.status.is_pending() {
-            discard(latest, Obstacle::NotFreed)
-        } else {
-            rollback(history, latest)
-        };
+        return free(s, desired, history, latest);
     }
     Plan::Wait {
         until: deadline,
@@ -244,11 +238,28 @@ fn unfinished(s: &Situation<'_>, history: &History, latest: &Revision) -> Plan {
     }
 }
 
-/// Frees a locked release without deleting anything: back to what last worked, or else to the locked revision itself.
-fn rollback(history: &History, latest: &Revision) -> Plan {
-    let to = history.last_good().unwrap_or(latest).number;
+/// Frees a locked release; no object is deleted.
+fn free(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revision) -> Plan {
+    let pending = latest.status.is_pending();
+    if pending && s.attempts.failures_of(RECOVERY_FAILED) >= ROLLBACK_TRIES {
+        return discard(latest, Obstacle::NotFreed);
+    }
+    // NVIDIA supports no way back to an earlier line, so the way forward is taken again.
+    let good = history
+        .last_good()
+        .filter(|_| latest.status != RevisionStatus::Uninstalling);
+    let reached = latest.own_chart().map(MinorVersion::of);
+    let before = good.and_then(|good| good.own_chart().cloned().or_else(|| recorded_chart(s)));
+    if let (Some(reached), Some(before)) = (reached, before.as_ref().map(MinorVersion::of))
+        && pending
+        && before < reached
+        && MinorVersion::of(&desired.chart.version) >= reached
+    {
+        return discard(latest, Obstacle::AnotherLine);
+    }
+    // What was being uninstalled is brought back itself; of the rest what last worked, or what there is.
     Plan::Act(Action::Rollback {
-        to,
+        to: good.unwrap_or(latest).number,
         found: latest.status,
     })
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use semver::Version;
@@ -17,6 +18,8 @@ use crate::helm::RevisionStatus;
 mod foreign;
 mod recovery;
 mod route;
+mod runs;
+mod world;
 
 /// One situation that tests change before they ask.
 #[expect(clippy::struct_excessive_bools, reason = "as in the situation itself")]
@@ -40,11 +43,16 @@ fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
 impl Case {
     /// Nothing installed, everything readable, finalizer there, default spec.
     fn new() -> Self {
+        Self::wanting(resolve(json!({})))
+    }
+
+    /// The same with what is wanted.
+    fn wanting(desired: Result<Desired, Refusal>) -> Self {
         Self {
             deleting: false,
             finalizer: true,
             suspended: false,
-            desired: resolve(json!({})),
+            desired,
             recorded: None,
             observed: fixtures::observed(),
             attempts: Attempts::default(),
@@ -81,7 +89,7 @@ impl Case {
     fn compared(mut self, revision: u32, spec: serde_json::Value) -> Self {
         let desired = resolve(spec).unwrap();
         self.observed.comparison = Some(Comparison {
-            revision,
+            uid: revision.to_string(),
             content: Some(RevisionContent {
                 chart_version: desired.chart.version,
                 values_digest: desired.values_digest,
@@ -91,6 +99,10 @@ impl Case {
     }
 
     fn plan_at(&self, now: Timestamp) -> Plan {
+        self.plan_in(now, &Catalogue::compiled_in().unwrap())
+    }
+
+    fn plan_in(&self, now: Timestamp, catalogue: &Catalogue) -> Plan {
         decide(&Situation {
             now,
             deleting: self.deleting,
@@ -99,7 +111,7 @@ impl Case {
             desired: self.desired.as_ref(),
             recorded: self.recorded.as_ref(),
             observed: &self.observed,
-            catalogue: &Catalogue::compiled_in().unwrap(),
+            catalogue,
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
             interrupted: self.interrupted.as_ref(),

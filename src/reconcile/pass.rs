@@ -160,7 +160,8 @@ impl<'a> Pass<'a> {
 
     /// A helm command did not get past the newest revision; Helm may not see it at all.
     fn is_unmoved(&self) -> bool {
-        self.memory.unmoved.is_some() && self.memory.unmoved == self.newest()
+        let unmoved = self.memory.unmoved.as_ref();
+        unmoved.is_some_and(|unmoved| self.newest().is_some_and(|newest| newest.uid == *unmoved))
     }
 
     /// What the status says is under way.

@@ -24,7 +24,7 @@ fn discard(revision: u32, why: Obstacle) -> Plan {
 
 fn undecodable(mut case: Case, revision: u32) -> Case {
     case.observed.comparison = Some(Comparison {
-        revision,
+        uid: revision.to_string(),
         content: None,
     });
     case
