@@ -2,7 +2,7 @@
 
 use super::{
     Action, FOREIGN_OPERATION_LIMIT, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait,
-    foreign, release, unread,
+    foreign, recovery, unread,
 };
 use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
 
@@ -34,13 +34,13 @@ pub fn step(s: &Situation<'_>) -> Plan {
 fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
     // Helm passes over what it cannot decode, and says that there is nothing to uninstall.
     if let Some(latest) = history.latest()
-        && let Some(plan) = release::undecodable(s, latest)
+        && let Some(plan) = recovery::undecodable(s, latest)
     {
         return plan;
     }
     if let Some(latest) = history.latest()
         && latest.status.is_pending()
-        && !release::is_own(s, latest)
+        && !recovery::is_own(s, latest)
         && s.now < latest.changed + FOREIGN_OPERATION_LIMIT
     {
         let until = latest.changed + FOREIGN_OPERATION_LIMIT;

@@ -3,12 +3,8 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::{
-    Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Obstacle, Plan, RECOVERY_FAILED, ROLLBACK_TRIES, Situation,
-    Wait, route,
-};
-use crate::api::OperationKind;
-use crate::catalogue::{DriverLayout, MinorVersion};
+use super::{Action, Cause, Hold, Plan, Situation, Wait, recovery, route};
+use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{
     Comparison, HelmOwner, History, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
@@ -38,7 +34,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
     let Some(latest) = history.latest() else {
         return unrecorded(s, desired);
     };
-    if let Some(plan) = undecodable(s, latest) {
+    if let Some(plan) = recovery::undecodable(s, latest) {
         return plan;
     }
     match latest.status {
@@ -50,7 +46,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         | RevisionStatus::PendingRollback
         | RevisionStatus::Uninstalling
         // Helm upgrades from none of these, and rolls back from all.
-        | RevisionStatus::Unknown => unfinished(s, desired, history, latest),
+        | RevisionStatus::Unknown => recovery::unfinished(s, desired, history, latest),
         // Nothing of it runs; `helm upgrade --install` starts over.
         RevisionStatus::Uninstalled => {
             install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
@@ -58,25 +54,10 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
     }
 }
 
-/// Reads the revision through Helm where that is due, and gets it out of the way where Helm cannot.
-pub fn undecodable(s: &Situation<'_>, latest: &Revision) -> Option<Plan> {
-    if compared(s, latest).is_some_and(|compared| compared.content.is_none()) {
-        return Some(discard(latest, Obstacle::Undecodable));
-    }
-    s.comparison_due.then_some(Plan::Compare)
-}
-
 /// What was read of that revision through Helm.
-fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
+pub fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
     let comparison = s.observed.comparison.as_ref();
     comparison.filter(|comparison| comparison.uid == revision.uid)
-}
-
-fn discard(revision: &Revision, why: Obstacle) -> Plan {
-    Plan::Act(Action::Discard {
-        revision: revision.number,
-        why,
-    })
 }
 
 /// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets: the chart that was recorded is
@@ -103,20 +84,6 @@ fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
         drivers: DriverUpgrades::Held,
     };
     install(s, desired, upgrade_to(again, Cause::RecordLost))
-}
-
-/// True where an operation that has not ended was the module's.
-///
-/// Its labels tell, but for a rollback, which copies those of the revision that it returns to: of that the status tells. Of an
-/// uninstall nothing does, since Helm only changes the status of the revision.
-pub fn is_own(s: &Situation<'_>, latest: &Revision) -> bool {
-    match latest.status {
-        RevisionStatus::PendingRollback => s.interrupted.is_some_and(|begun| {
-            begun.operation == OperationKind::Rollback && begun.revision == Some(i64::from(latest.number))
-        }),
-        RevisionStatus::Uninstalling => false,
-        _ => latest.made_by_module(),
-    }
 }
 
 fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
@@ -179,7 +146,7 @@ fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
 }
 
 /// The chart that the module last left running in full.
-fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
+pub fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
     Version::parse(&s.recorded?.chart_version).ok()
 }
 
@@ -221,45 +188,4 @@ fn upgrade(
 
 fn upgrade_to(to: Step, cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade { to, cause })
-}
-
-/// An operation that has not ended.
-///
-/// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
-/// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
-fn unfinished(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revision) -> Plan {
-    let deadline = latest.changed + FOREIGN_OPERATION_LIMIT;
-    if is_own(s, latest) || s.now >= deadline {
-        return free(s, desired, history, latest);
-    }
-    Plan::Wait {
-        until: deadline,
-        why: Wait::ForeignOperation(latest.status),
-    }
-}
-
-/// Frees a locked release; no object is deleted.
-fn free(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revision) -> Plan {
-    let pending = latest.status.is_pending();
-    if pending && s.attempts.failures_of(RECOVERY_FAILED) >= ROLLBACK_TRIES {
-        return discard(latest, Obstacle::NotFreed);
-    }
-    // NVIDIA supports no way back to an earlier line, so the way forward is taken again.
-    let good = history
-        .last_good()
-        .filter(|_| latest.status != RevisionStatus::Uninstalling);
-    let reached = latest.own_chart().map(MinorVersion::of);
-    let before = good.and_then(|good| good.own_chart().cloned().or_else(|| recorded_chart(s)));
-    if let (Some(reached), Some(before)) = (reached, before.as_ref().map(MinorVersion::of))
-        && pending
-        && before < reached
-        && MinorVersion::of(&desired.chart.version) >= reached
-    {
-        return discard(latest, Obstacle::AnotherLine);
-    }
-    // What was being uninstalled is brought back itself; of the rest what last worked, or what there is.
-    Plan::Act(Action::Rollback {
-        to: good.unwrap_or(latest).number,
-        found: latest.status,
-    })
 }

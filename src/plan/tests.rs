@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME};
 use crate::catalogue::{Catalogue, DriverLayout};
-use crate::desired::DriverUpgrades;
+use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
     Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,

@@ -104,13 +104,11 @@ fn installed(report: &Report<'_>, earlier: &[Operation]) -> Option<String> {
     let last = earlier
         .iter()
         .find(|operation| operation.outcome == Outcome::Succeeded && operation.to.is_some());
-    match last {
-        Some(last) => last.to.clone(),
-        None => {
-            let recorded = report.previous?.release.as_ref()?;
-            Some(recorded.chart_version.clone())
-        }
+    if let Some(last) = last {
+        return last.to.clone();
     }
+    let recorded = report.previous?.release.as_ref()?;
+    Some(recorded.chart_version.clone())
 }
 
 fn cut(text: &str) -> String {

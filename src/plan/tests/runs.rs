@@ -233,8 +233,7 @@ fn check(start: &Start, world: &World<'_>, rest: &Rest) {
                 assert!(!(runs && upgrades), "{start:?} {told:#?}");
             }
             // Nothing that ever worked is there to go back from.
-            (Wanted::OlderChart, Rest::Kept)
-            | (Wanted::Same | Wanted::Changed | Wanted::NewerChart, Rest::Kept) => {
+            (_, Rest::Kept) if start.wanted != Wanted::Refused => {
                 let latest = world.latest().unwrap();
                 let desired = world.case.desired.as_ref().unwrap();
                 assert_eq!(latest.status, RevisionStatus::Deployed, "{start:?} {told:#?}");
