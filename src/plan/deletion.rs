@@ -1,8 +1,7 @@
 //! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
 
 use super::{
-    Action, FOREIGN_OPERATION_LIMIT, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait,
-    foreign, recovery, unread,
+    Action, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, recovery, unread,
 };
 use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
 
@@ -41,9 +40,9 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
     if let Some(latest) = history.latest()
         && latest.status.is_pending()
         && !recovery::is_own(s, latest)
-        && s.now < latest.changed + FOREIGN_OPERATION_LIMIT
+        && s.now < latest.changed + s.foreign_operation_limit
     {
-        let until = latest.changed + FOREIGN_OPERATION_LIMIT;
+        let until = latest.changed + s.foreign_operation_limit;
         return Plan::Wait {
             until,
             why: Wait::ForeignOperation(latest.status),

@@ -32,9 +32,6 @@ pub use pause::{SOON, pause};
 #[cfg(test)]
 mod tests;
 
-/// How long a revision that somebody else's Helm has not finished is left alone: twice Helm's own default timeout.
-pub const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
-
 /// After how many failed rollbacks the unfinished revision is deleted instead; a rollback can fail for ever where the revision to
 /// return to holds a kind that is no longer served.
 pub const ROLLBACK_TRIES: u32 = 3;
@@ -52,6 +49,8 @@ pub const UNINSTALL_TRIES_WITH_HOOKS: u32 = 2;
 pub struct Situation<'a> {
     /// The time of this pass.
     pub now: Timestamp,
+    /// How long a revision that somebody else's Helm has not finished is left alone.
+    pub foreign_operation_limit: SignedDuration,
     /// The GpuModule has a deletion timestamp.
     pub deleting: bool,
     /// The GpuModule carries the module's finalizer.

@@ -1,9 +1,7 @@
 //! Revisions that are in Helm's way: unfinished ones, and those that Helm cannot decode. None of this deletes an object.
 
 use super::release::{compared, recorded_chart};
-use super::{
-    Action, FOREIGN_OPERATION_LIMIT, Obstacle, Plan, RECOVERY_FAILED, ROLLBACK_TRIES, Situation, Wait,
-};
+use super::{Action, Obstacle, Plan, RECOVERY_FAILED, ROLLBACK_TRIES, Situation, Wait};
 use crate::api::OperationKind;
 use crate::catalogue::MinorVersion;
 use crate::desired::Desired;
@@ -30,7 +28,7 @@ fn discard(revision: &Revision, why: Obstacle) -> Plan {
 /// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
 /// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
 pub fn unfinished(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revision) -> Plan {
-    let deadline = latest.changed + FOREIGN_OPERATION_LIMIT;
+    let deadline = latest.changed + s.foreign_operation_limit;
     if is_own(s, latest) || s.now >= deadline {
         return free(s, desired, history, latest);
     }

@@ -21,6 +21,9 @@ mod route;
 mod runs;
 mod world;
 
+/// As by default.
+const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+
 /// One situation that tests change before they ask.
 #[expect(clippy::struct_excessive_bools, reason = "as in the situation itself")]
 struct Case {
@@ -105,6 +108,7 @@ impl Case {
     fn plan_in(&self, now: Timestamp, catalogue: &Catalogue) -> Plan {
         decide(&Situation {
             now,
+            foreign_operation_limit: FOREIGN_OPERATION_LIMIT,
             deleting: self.deleting,
             finalizer: self.finalizer,
             suspended: self.suspended,

@@ -136,6 +136,7 @@ impl<'a> Pass<'a> {
     fn situation(&self, now: Timestamp) -> Situation<'_> {
         Situation {
             now,
+            foreign_operation_limit: self.context.foreign_operation_limit,
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
             suspended: self.module.spec.suspend == Some(true),
