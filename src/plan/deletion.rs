@@ -1,7 +1,8 @@
 //! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
 
 use super::{
-    Action, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, recovery, unread,
+    Action, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, recovery, release,
+    unread,
 };
 use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
 
@@ -60,6 +61,10 @@ fn gone(s: &Situation<'_>) -> Plan {
     // What cannot be read may still be there.
     if let Some(hold) = unread(s) {
         return Plan::Hold(hold);
+    }
+    // Helm has to know again what it is to remove.
+    if let (true, Ok(desired)) = (release::stands(s), s.desired) {
+        return release::record_anew(s, desired);
     }
     let left = foreign::left_behind(s);
     if left.is_empty() {

@@ -60,30 +60,58 @@ pub fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Compar
     comparison.filter(|comparison| comparison.uid == revision.uid)
 }
 
-/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets: the chart that was recorded is
-/// installed again over its objects, so that Helm knows them all, and what is wanted follows from there.
+/// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
+/// before the revisions are.
+pub fn stands(s: &Situation<'_>) -> bool {
+    let surroundings = s.observed.surroundings.as_ref();
+    let owner = surroundings.and_then(|around| around.cluster_role.as_ref());
+    owner.is_some_and(|owner| is_ours(owner.as_ref()))
+}
+
+fn is_ours(owner: Option<&HelmOwner>) -> bool {
+    owner.is_some_and(HelmOwner::is_module_release)
+}
+
+/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets.
 fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
-    let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
-    let stands = s.observed.policies.iter().any(|policy| ours(&policy.owner));
-    let chart = recorded_chart(s).filter(|_| stands);
-    let Some(chart) = chart else {
-        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
-    };
-    if chart >= desired.chart.version || s.catalogue.chart(&chart).is_none() {
-        let layout = route::usual_layout(s, &chart);
-        return upgrade(s, desired, layout, &chart, Cause::RecordLost);
+    match recorded_chart(s).filter(|_| stands(s)) {
+        None => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
+        Some(chart) if s.catalogue.chart(&chart).is_some() => install(s, desired, record_anew(s, desired)),
+        Some(chart) => upgrade(
+            s,
+            desired,
+            route::usual_layout(s, &chart),
+            &chart,
+            Cause::RecordLost,
+        ),
     }
-    let layout = if s.observed.drivers.iter().any(|driver| ours(&driver.owner)) {
-        DriverLayout::NvidiaDriver
-    } else {
-        DriverLayout::ClusterPolicy
-    };
-    let again = Step {
-        chart,
-        layout,
-        drivers: DriverUpgrades::Held,
-    };
-    install(s, desired, upgrade_to(again, Cause::RecordLost))
+}
+
+/// The chart that was recorded is installed again over its objects, so that Helm knows them all; what is wanted follows from there.
+/// A later chart would leave behind what only the earlier one has.
+pub fn record_anew(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let known = recorded_chart(s).filter(|chart| s.catalogue.chart(chart).is_some());
+    let again = known.filter(|chart| *chart != desired.chart.version);
+    let step = again.map_or_else(
+        || desired.step.clone(),
+        |chart| {
+            let by_object = s
+                .observed
+                .drivers
+                .iter()
+                .any(|driver| is_ours(driver.owner.as_ref()));
+            Step {
+                chart,
+                layout: if by_object {
+                    DriverLayout::NvidiaDriver
+                } else {
+                    DriverLayout::ClusterPolicy
+                },
+                drivers: DriverUpgrades::Held,
+            }
+        },
+    );
+    upgrade_to(step, Cause::RecordLost)
 }
 
 fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {

@@ -15,6 +15,7 @@ mod killed;
 mod lab;
 mod lines;
 mod quiet;
+mod recovery;
 mod replicas;
 mod start;
 mod upgrade;

@@ -83,7 +83,7 @@ impl<'a> World<'a> {
                 Plan::Keep => return Rest::Kept,
                 Plan::Hold(hold) => return Rest::Held(hold),
                 Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
-                Plan::Look => self.case.observed.surroundings = fixtures::observed().surroundings,
+                Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
                 Plan::AwaitRemoval(_) => self.case.observed.policies.clear(),
                 Plan::Act(action) => self.act(&action),
@@ -292,6 +292,7 @@ impl<'a> World<'a> {
         }
         let undecodable = self.undecodable.clone();
         self.set(|all| all.retain(|revision| undecodable.contains(&revision.number)));
+        self.owns_role(false);
         Ok(())
     }
 
@@ -320,9 +321,16 @@ impl<'a> World<'a> {
         self.case.observed.release = ReleaseFacts::Read(History::new(all));
     }
 
+    /// Whether the ClusterRole of the release is there.
+    fn owns_role(&mut self, there: bool) {
+        let around = self.case.observed.surroundings.as_mut().unwrap();
+        around.cluster_role = there.then(|| Some(owner(RELEASE_NAME)));
+    }
+
     /// NVIDIA's controller runs and has judged, long enough ago.
-    fn stands(&mut self, chart: &Version) {
+    pub fn stands(&mut self, chart: &Version) {
         self.case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
+        self.owns_role(true);
         self.case.observed.deployments = vec![DeploymentFacts {
             name: "gpu-operator".to_owned(),
             available: true,
