@@ -25,8 +25,8 @@ pub struct Memory {
     pub existing: Option<Arc<ExistingRelease>>,
     /// When the next comparison is due by itself.
     pub compare_at: Timestamp,
-    /// The newest revision before the last helm command, which should have become an older one or be gone.
-    pub unmoved: Option<u32>,
+    /// UID of the newest revision's Secret before the last helm command, by which it should have become an older one or be gone.
+    pub unmoved: Option<String>,
     /// The status as last written; the object in the watch's cache may be older.
     pub written: Option<GpuModuleStatus>,
 }

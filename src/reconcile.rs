@@ -6,7 +6,7 @@ mod pass;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
@@ -36,6 +36,8 @@ pub struct Context {
     pub catalogue: Catalogue,
     /// Whether this replica leads.
     pub mandates: Mandates,
+    /// How long somebody else's unfinished Helm operation is left alone.
+    pub foreign_operation_limit: SignedDuration,
     /// The watches.
     pub views: Views,
     /// The one who acts.

@@ -7,6 +7,7 @@ mod start;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -125,6 +126,7 @@ impl Lead {
             identity: identity.clone(),
             metrics: metrics.clone(),
         };
+        let foreign_operation_limit = SignedDuration::from_secs(args.foreign_operation_limit.into());
         let publisher = Publisher::new(client.clone(), identity);
         let work = {
             let stop = stop.clone();
@@ -136,6 +138,7 @@ impl Lead {
                 let context = Context {
                     clock: Box::new(now),
                     mandates: Box::new(move || leadership.borrow().mandate_at(Instant::now())),
+                    foreign_operation_limit,
                     catalogue,
                     views,
                     actor,

@@ -8,6 +8,8 @@ use crate::catalogue::DriverLayout;
 /// What was read for the adoption of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExistingRelease {
+    /// UID of the Secret that was read.
+    pub uid: String,
     /// The revision that was read.
     pub revision: u32,
     /// Version of the chart whose defaults are in [`ExistingContent::defaults`].

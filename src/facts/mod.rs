@@ -39,8 +39,8 @@ pub enum ReleaseFacts {
 /// What a real comparison through Helm found out about a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// The revision that was read.
-    pub revision: u32,
+    /// UID of the Secret of the revision that was read.
+    pub uid: String,
     /// What is in it; `None` where its Secret is there and Helm cannot decode it.
     pub content: Option<RevisionContent>,
 }

@@ -19,7 +19,7 @@ use crate::api::{
 use crate::catalogue::{Chart, MinorVersion};
 use crate::desired::values_digest;
 use crate::facts::{
-    Comparison, DeploymentFacts, ExistingContent, ExistingRelease, History, Observed, ReleaseFacts,
+    Comparison, DeploymentFacts, ExistingContent, ExistingRelease, History, Observed, ReleaseFacts, Revision,
     RevisionContent, SurroundingNamespace, Surroundings,
 };
 use crate::helm::{Helm, HelmError, ReleaseRef};
@@ -122,21 +122,19 @@ async fn read_surroundings(client: &Client) -> Result<Surroundings, ApiError> {
 pub async fn read_through_helm(
     helm: &Helm,
     release: &ReleaseRef,
-    revision: u32,
+    revision: &Revision,
 ) -> Result<Option<Comparison>, HelmError> {
-    let found = match helm.get_metadata(release, Some(revision)).await {
+    let (number, uid) = (revision.number, revision.uid.clone());
+    let found = match helm.get_metadata(release, Some(number)).await {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(None),
         Err(HelmError::Undecodable { message, .. }) => {
-            tracing::warn!(revision, message, "a revision cannot be decoded");
-            return Ok(Some(Comparison {
-                revision,
-                content: None,
-            }));
+            tracing::warn!(revision = number, message, "a revision cannot be decoded");
+            return Ok(Some(Comparison { uid, content: None }));
         }
         Err(error) => return Err(error),
     };
-    let Some(values) = helm.get_values(release, Some(found.revision)).await? else {
+    let Some(values) = helm.get_values(release, Some(number)).await? else {
         return Ok(None);
     };
     let version = found.version.trim_start_matches('v');
@@ -145,7 +143,7 @@ pub async fn read_through_helm(
         reason: format!("chart version {version} cannot be read: {error}"),
     })?;
     Ok(Some(Comparison {
-        revision: found.revision,
+        uid,
         content: Some(RevisionContent {
             chart_version,
             values_digest: values_digest(&values),
@@ -157,7 +155,7 @@ pub async fn read_through_helm(
 pub async fn read_existing(
     helm: &Helm,
     release: &ReleaseRef,
-    revision: u32,
+    revision: &Revision,
     chart: &Chart,
     archive: &Path,
 ) -> Result<Option<ExistingRelease>, HelmError> {
@@ -165,15 +163,16 @@ pub async fn read_existing(
         return Ok(None);
     };
     let existing = |content| ExistingRelease {
-        revision,
+        uid: revision.uid.clone(),
+        revision: revision.number,
         wanted_chart: chart.version.clone(),
         content,
     };
     let Some(RevisionContent { chart_version, .. }) = found.content else {
         return Ok(Some(existing(None)));
     };
-    let values = helm.get_values(release, Some(revision)).await?;
-    let all_values = helm.get_all_values(release, revision).await?;
+    let values = helm.get_values(release, Some(revision.number)).await?;
+    let all_values = helm.get_all_values(release, revision.number).await?;
     let (Some(Value::Object(values)), Some(Value::Object(all_values))) = (values, all_values) else {
         return Ok(None);
     };

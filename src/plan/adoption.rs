@@ -10,7 +10,7 @@ use semver::Version;
 use super::{Action, Cause, Foreign, Hold, Plan, Situation, foreign, release};
 use crate::api::AdoptionStatus;
 use crate::desired::{Desired, Step};
-use crate::facts::{ExistingContent, History, ReleaseFacts};
+use crate::facts::{ExistingContent, History, ReleaseFacts, Revision};
 
 /// Most paths of dropped values that are listed.
 const MAX_LISTED: usize = 50;
@@ -126,11 +126,13 @@ pub fn step(s: &Situation<'_>) -> Option<Plan> {
         (Ok(desired), false) => desired,
         (Err(_), false) => return held(Unadopted::NotAsked { listing: None }),
     };
-    let revision = running(history)?;
-    let read =
-        s.observed.existing.as_ref().filter(|existing| {
-            existing.revision == revision && existing.wanted_chart == desired.chart.version
-        });
+    let running = running(history)?;
+    let revision = running.number;
+    let read = s
+        .observed
+        .existing
+        .as_ref()
+        .filter(|existing| existing.uid == running.uid && existing.wanted_chart == desired.chart.version);
     let Some(existing) = read else {
         return if can_act {
             Some(Plan::Inspect { revision })
@@ -158,9 +160,8 @@ pub fn step(s: &Situation<'_>) -> Option<Plan> {
 }
 
 /// The revision that runs, or else the newest.
-fn running(history: &History) -> Option<u32> {
-    let running = history.last_good().or_else(|| history.latest())?;
-    Some(running.number)
+fn running(history: &History) -> Option<&Revision> {
+    history.last_good().or_else(|| history.latest())
 }
 
 /// Objects of the release while its Secrets are gone.

@@ -3,12 +3,14 @@
 //! [`decide`] names one step; the reconciler takes it, observes again and asks again, until nothing is left to do. Time is
 //! an argument, so each row of the truth table is a plain test.
 
+mod action;
 mod adoption;
 mod attempts;
 mod deletion;
 mod foreign;
 mod hold;
 mod pause;
+mod recovery;
 mod release;
 mod route;
 
@@ -18,10 +20,11 @@ use semver::Version;
 
 use crate::api::{AdoptionStatus, Operation, ReleaseStatus};
 use crate::catalogue::Catalogue;
-use crate::desired::{Desired, Refusal, Step};
+use crate::desired::{Desired, Refusal};
 use crate::facts::Observed;
 use crate::helm::RevisionStatus;
 
+pub use action::{Action, Cause, Obstacle};
 pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use foreign::Foreign;
@@ -30,9 +33,6 @@ pub use pause::{SOON, pause};
 
 #[cfg(test)]
 mod tests;
-
-/// How long a revision that somebody else's Helm has not finished is left alone: twice Helm's own default timeout.
-pub const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
 
 /// After how many failed rollbacks the unfinished revision is deleted instead; a rollback can fail for ever where the revision to
 /// return to holds a kind that is no longer served.
@@ -51,6 +51,8 @@ pub const UNINSTALL_TRIES_WITH_HOOKS: u32 = 2;
 pub struct Situation<'a> {
     /// The time of this pass.
     pub now: Timestamp,
+    /// How long a revision that somebody else's Helm has not finished is left alone.
+    pub foreign_operation_limit: SignedDuration,
     /// The GpuModule has a deletion timestamp.
     pub deleting: bool,
     /// The GpuModule carries the module's finalizer.
@@ -106,103 +108,6 @@ pub enum Plan {
     AwaitRemoval(Vec<String>),
     /// Change something.
     Act(Action),
-}
-
-/// A change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Put the module's finalizer onto the GpuModule.
-    AddFinalizer,
-    /// Let the GpuModule go.
-    RemoveFinalizer,
-    /// Make the release's namespace and give the operator its rights in it.
-    OpenNamespace,
-    /// Apply the CRDs and run `helm upgrade --install`.
-    Upgrade {
-        /// What is wanted, or a step on the way to it.
-        to: Step,
-        /// Why.
-        cause: Cause,
-    },
-    /// Run `helm rollback` to free a release that a dead Helm process left locked.
-    Rollback {
-        /// The revision to return to.
-        to: u32,
-        /// The status that was found.
-        found: RevisionStatus,
-    },
-    /// Delete the Secret of a revision that is in Helm's way; the objects stay.
-    Discard {
-        /// The revision.
-        revision: u32,
-        /// Why.
-        why: Obstacle,
-    },
-    /// Run `helm uninstall`.
-    Uninstall {
-        /// Whether the chart's hook Jobs run.
-        hooks: bool,
-    },
-}
-
-impl Action {
-    /// True for a helm command that is to change which revision is the newest.
-    pub const fn changes_release(&self) -> bool {
-        matches!(
-            self,
-            Self::Upgrade { .. } | Self::Rollback { .. } | Self::Uninstall { .. }
-        )
-    }
-}
-
-/// Why no helm command gets past a revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// Helm cannot decode it: it does not see the revision and cannot make one of the same number.
-    Undecodable,
-    /// It is unfinished, and rolling back fails.
-    NotFreed,
-}
-
-impl Obstacle {
-    /// In words, for the status.
-    pub const fn why(self) -> &'static str {
-        match self {
-            Self::Undecodable => "Helm cannot decode it",
-            Self::NotFreed => "it is unfinished and cannot be rolled back",
-        }
-    }
-}
-
-/// Why the release is installed or upgraded; ends up in `helm history`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// There was no release.
-    Install,
-    /// The wanted release is another one.
-    Changed,
-    /// The last try failed.
-    Retry,
-    /// Somebody else changed the release.
-    ForeignChange,
-    /// Somebody else made the release, and the user gave it to the module.
-    Adopt,
-    /// Somebody deleted the release's Secrets while its objects stand.
-    RecordLost,
-}
-
-impl Cause {
-    /// In words, for `helm history` and the status.
-    pub const fn why(self) -> &'static str {
-        match self {
-            Self::Install => "install",
-            Self::Changed => "values or chart changed",
-            Self::Retry => "the last try failed",
-            Self::ForeignChange => "the release was not as wanted",
-            Self::Adopt => "adopt the existing release",
-            Self::RecordLost => "the Secrets of the release were deleted",
-        }
-    }
 }
 
 /// What is waited for.

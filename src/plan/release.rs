@@ -3,15 +3,12 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::{
-    Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Obstacle, Plan, RECOVERY_FAILED, ROLLBACK_TRIES, Situation,
-    Wait, route,
-};
-use crate::api::OperationKind;
+use super::{Action, Cause, Hold, Plan, Situation, Wait, recovery, route};
 use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{
-    ExistingContent, HelmOwner, History, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
+    Comparison, ExistingContent, HelmOwner, History, ReleaseFacts, Revision, RevisionContent,
+    SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
@@ -38,7 +35,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
     let Some(latest) = history.latest() else {
         return unrecorded(s, desired);
     };
-    if let Some(plan) = undecodable(s, latest) {
+    if let Some(plan) = recovery::undecodable(s, latest) {
         return plan;
     }
     match latest.status {
@@ -48,44 +45,58 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         RevisionStatus::PendingInstall
         | RevisionStatus::PendingUpgrade
         | RevisionStatus::PendingRollback
-        | RevisionStatus::Uninstalling => unfinished(s, history, latest),
-        // Nothing of these runs; `helm upgrade --install` starts over.
-        RevisionStatus::Uninstalled | RevisionStatus::Unknown => {
+        | RevisionStatus::Uninstalling
+        // Helm upgrades from none of these, and rolls back from all.
+        | RevisionStatus::Unknown => recovery::unfinished(s, desired, history, latest),
+        // Nothing of it runs; `helm upgrade --install` starts over.
+        RevisionStatus::Uninstalled => {
             install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
         }
     }
 }
 
-/// Reads the revision through Helm where that is due, and gets it out of the way where Helm cannot.
-pub fn undecodable(s: &Situation<'_>, latest: &Revision) -> Option<Plan> {
-    let compared = s.observed.comparison.as_ref();
-    if compared.is_some_and(|compared| compared.revision == latest.number && compared.content.is_none()) {
-        return Some(discard(latest, Obstacle::Undecodable));
-    }
-    s.comparison_due.then_some(Plan::Compare)
+/// What was read of that revision through Helm.
+pub fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
+    let comparison = s.observed.comparison.as_ref();
+    comparison.filter(|comparison| comparison.uid == revision.uid)
 }
 
-fn discard(revision: &Revision, why: Obstacle) -> Plan {
-    Plan::Act(Action::Discard {
-        revision: revision.number,
-        why,
-    })
+/// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
+/// before the revisions are.
+pub fn stands(s: &Situation<'_>) -> bool {
+    let surroundings = s.observed.surroundings.as_ref();
+    let owner = surroundings.and_then(|around| around.cluster_role.as_ref());
+    owner.is_some_and(|owner| is_ours(owner.as_ref()))
 }
 
-/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets: the chart that made them is
-/// installed again over its objects, so that Helm knows them all, and what is wanted follows from there.
+fn is_ours(owner: Option<&HelmOwner>) -> bool {
+    owner.is_some_and(HelmOwner::is_module_release)
+}
+
+/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets.
 fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
-    let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
-    let standing = s.observed.policies.iter().find(|policy| ours(&policy.owner));
-    let chart = standing.and_then(|policy| recorded_chart(s).or_else(|| policy.chart.clone()));
-    let Some(chart) = chart else {
+    match recorded_chart(s).filter(|_| stands(s)) {
+        None => over_what_stands(s, desired),
+        Some(chart) if s.catalogue.chart(&chart).is_some() => install(s, desired, record_anew(s, desired)),
+        Some(chart) => upgrade(
+            s,
+            desired,
+            route::usual_layout(s, &chart),
+            &chart,
+            Cause::RecordLost,
+        ),
+    }
+}
+
+/// Nothing is recorded either. Where a ClusterPolicy of the release stands, the chart that made it, by its label, is installed again
+/// with the driver where it is, so that nothing is changed over several lines at once.
+fn over_what_stands(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let mut policies = s.observed.policies.iter();
+    let standing = policies.find(|policy| is_ours(policy.owner.as_ref()));
+    let Some(chart) = standing.and_then(|policy| policy.chart.clone()) else {
         return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
     };
-    let layout = if s.observed.drivers.iter().any(|driver| ours(&driver.owner)) {
-        DriverLayout::NvidiaDriver
-    } else {
-        DriverLayout::ClusterPolicy
-    };
+    let layout = standing_layout(s);
     if chart >= desired.chart.version || s.catalogue.chart(&chart).is_none() {
         return upgrade(s, desired, layout, &chart, Cause::RecordLost);
     }
@@ -97,27 +108,34 @@ fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
     install(s, desired, upgrade_to(again, Cause::RecordLost))
 }
 
-/// True where an operation that has not ended was the module's.
-///
-/// Its labels tell, but for a rollback, which copies those of the revision that it returns to: of that the status tells. Of an
-/// uninstall nothing does, since Helm only changes the status of the revision.
-pub fn is_own(s: &Situation<'_>, latest: &Revision) -> bool {
-    match latest.status {
-        RevisionStatus::PendingRollback => s.interrupted.is_some_and(|begun| {
-            begun.operation == OperationKind::Rollback && begun.revision == Some(i64::from(latest.number))
-        }),
-        RevisionStatus::Uninstalling => false,
-        _ => latest.made_by_module(),
+/// Which object of the release's describes the driver.
+fn standing_layout(s: &Situation<'_>) -> DriverLayout {
+    let mut drivers = s.observed.drivers.iter();
+    if drivers.any(|driver| is_ours(driver.owner.as_ref())) {
+        DriverLayout::NvidiaDriver
+    } else {
+        DriverLayout::ClusterPolicy
     }
 }
 
+/// The chart that was recorded is installed again over its objects, so that Helm knows them all; what is wanted follows from there.
+/// A later chart would leave behind what only the earlier one has.
+pub fn record_anew(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let known = recorded_chart(s).filter(|chart| s.catalogue.chart(chart).is_some());
+    let again = known.filter(|chart| *chart != desired.chart.version);
+    let step = again.map_or_else(
+        || desired.step.clone(),
+        |chart| Step {
+            chart,
+            layout: standing_layout(s),
+            drivers: DriverUpgrades::Held,
+        },
+    );
+    upgrade_to(step, Cause::RecordLost)
+}
+
 fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
-    let compared = s
-        .observed
-        .comparison
-        .as_ref()
-        .filter(|comparison| comparison.revision == latest.number)
-        .and_then(|comparison| comparison.content.as_ref());
+    let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
     let accepted = latest.made_by_module()
         || s.recorded
             .is_some_and(|known| known.revision == i64::from(latest.number));
@@ -147,26 +165,50 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
 /// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
 /// tried.
 fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
-    let worked = history.last_good();
-    let chart = worked
-        .and_then(|good| good.own_chart().or_else(|| Some(&read(s, good)?.chart_version)))
-        .cloned()
-        .or_else(|| recorded_chart(s));
-    match (worked, chart) {
-        (Some(good), Some(chart)) => {
+    let Some(good) = history.last_good() else {
+        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
+    };
+    match chart_of(s, good) {
+        Ok(chart) => {
             let layout = route::layout_of(s, good, &chart);
             upgrade(s, desired, layout, &chart, Cause::Retry)
         }
-        (None, _) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
-        (Some(_), None) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
+        Err(Unknown::NotRead) => Plan::Inspect {
+            revision: good.number,
+        },
+        Err(Unknown::Undecodable) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
     }
+}
+
+/// Why the chart of a revision is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// It is somebody else's and was not read.
+    NotRead,
+    /// It is somebody else's and Helm cannot decode it.
+    Undecodable,
+}
+
+/// The chart of a revision that worked. Before a release was adopted in full, nothing is recorded of it.
+pub fn chart_of(s: &Situation<'_>, good: &Revision) -> Result<Version, Unknown> {
+    let read_chart = || Some(read(s, good)?.chart_version.clone());
+    let known = good.own_chart().cloned().or_else(read_chart);
+    if let Some(chart) = known.or_else(|| recorded_chart(s)) {
+        return Ok(chart);
+    }
+    let mut existing = s.observed.existing.iter();
+    Err(if existing.any(|existing| existing.uid == good.uid) {
+        Unknown::Undecodable
+    } else {
+        Unknown::NotRead
+    })
 }
 
 /// What was read of a revision that the module did not make.
 pub fn read<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a ExistingContent> {
     let existing = s.observed.existing.as_ref()?;
     let content = existing.content.as_ref()?;
-    (existing.revision == revision.number && !revision.made_by_module()).then_some(content)
+    (existing.uid == revision.uid && !revision.made_by_module()).then_some(content)
 }
 
 fn matches_wanted(found: &RevisionContent, desired: &Desired) -> bool {
@@ -175,12 +217,7 @@ fn matches_wanted(found: &RevisionContent, desired: &Desired) -> bool {
 
 /// The chart that runs, as far as it is known without asking Helm.
 fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
-    let compared = s
-        .observed
-        .comparison
-        .as_ref()
-        .filter(|comparison| comparison.revision == latest.number)
-        .and_then(|comparison| comparison.content.as_ref());
+    let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
     match (compared, latest.own_chart()) {
         (Some(compared), _) => Some(compared.chart_version.clone()),
         (None, Some(own)) => Some(own.clone()),
@@ -189,7 +226,7 @@ fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
 }
 
 /// The chart that the module last left running in full.
-fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
+pub fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
     Version::parse(&s.recorded?.chart_version).ok()
 }
 
@@ -231,33 +268,4 @@ fn upgrade(
 
 fn upgrade_to(to: Step, cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade { to, cause })
-}
-
-/// An operation that has not ended.
-///
-/// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
-/// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
-fn unfinished(s: &Situation<'_>, history: &History, latest: &Revision) -> Plan {
-    let deadline = latest.changed + FOREIGN_OPERATION_LIMIT;
-    if is_own(s, latest) || s.now >= deadline {
-        let given_up = s.attempts.failures_of(RECOVERY_FAILED) >= ROLLBACK_TRIES;
-        return if given_up && latest.status.is_pending() {
-            discard(latest, Obstacle::NotFreed)
-        } else {
-            rollback(history, latest)
-        };
-    }
-    Plan::Wait {
-        until: deadline,
-        why: Wait::ForeignOperation(latest.status),
-    }
-}
-
-/// Frees a locked release without deleting anything: back to what last worked, or else to the locked revision itself.
-fn rollback(history: &History, latest: &Revision) -> Plan {
-    let to = history.last_good().unwrap_or(latest).number;
-    Plan::Act(Action::Rollback {
-        to,
-        found: latest.status,
-    })
 }

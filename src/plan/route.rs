@@ -58,7 +58,7 @@ pub fn layout_of(s: &Situation<'_>, revision: &Revision, chart: &Version) -> Dri
 }
 
 /// Which object describes the driver in releases of that chart.
-fn usual_layout(s: &Situation<'_>, chart: &Version) -> DriverLayout {
+pub fn usual_layout(s: &Situation<'_>, chart: &Version) -> DriverLayout {
     s.catalogue
         .chart(chart)
         .map_or(DriverLayout::ClusterPolicy, |chart| chart.driver_layout)

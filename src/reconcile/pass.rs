@@ -8,7 +8,10 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
-use crate::api::{ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleStatus, Operation, Outcome};
+use crate::api::{
+    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, Operation, Outcome,
+};
+use crate::catalogue::Catalogue;
 use crate::desired::{self, Desired, Refusal};
 use crate::facts::Observed;
 use crate::helm::RELEASE_FLAGS;
@@ -30,6 +33,15 @@ enum Acted {
 
 fn observe_views(context: &Context) -> Observed {
     context.views.observe(*lock(&context.kubernetes))
+}
+
+/// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
+fn wanted(module: &GpuModule, catalogue: &Catalogue) -> Result<Desired, Refusal> {
+    let wanted = desired::resolve(&module.spec, catalogue, RELEASE_FLAGS);
+    if module.metadata.deletion_timestamp.is_some() {
+        return wanted.or_else(|_| desired::resolve(&GpuModuleSpec::default(), catalogue, RELEASE_FLAGS));
+    }
+    wanted
 }
 
 /// One pass over a GpuModule that can be read.
@@ -73,7 +85,7 @@ impl<'a> Pass<'a> {
             module,
             context,
             generation,
-            desired: desired::resolve(&module.spec, &context.catalogue, RELEASE_FLAGS),
+            desired: wanted(module, &context.catalogue),
             observed,
             comparison_due: now >= memory.compare_at,
             forced_by,
@@ -138,6 +150,7 @@ impl<'a> Pass<'a> {
     fn situation(&self, now: Timestamp) -> Situation<'_> {
         Situation {
             now,
+            foreign_operation_limit: self.context.foreign_operation_limit,
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
             suspended: self.module.spec.suspend == Some(true),
@@ -165,7 +178,8 @@ impl<'a> Pass<'a> {
 
     /// A helm command did not get past the newest revision; Helm may not see it at all.
     fn is_unmoved(&self) -> bool {
-        self.memory.unmoved.is_some() && self.memory.unmoved == self.newest()
+        let unmoved = self.memory.unmoved.as_ref();
+        unmoved.is_some_and(|unmoved| self.newest().is_some_and(|newest| newest.uid == *unmoved))
     }
 
     /// What the status says is under way.

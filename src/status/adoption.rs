@@ -7,17 +7,13 @@ use crate::plan::{Hold, Plan};
 
 pub fn status(report: &Report<'_>) -> Option<AdoptionStatus> {
     let previous = report.previous.and_then(|previous| previous.adoption.clone());
-    let unmarked = match &report.observed.release {
-        ReleaseFacts::Read(history) => !history.is_empty() && !history.is_marked(),
-        ReleaseFacts::Unreadable => false,
-    };
     let listing = match report.plan {
         Plan::Hold(Hold::Unadopted(unadopted)) => unadopted.listing(),
-        // An adoption that was confirmed and has not ended yet is still confirmed after a restart.
         _ => None,
     };
     let Some(listing) = listing else {
-        return previous.filter(|_| unmarked);
+        // Until all is as wanted: an adoption that was confirmed has to be tried again after a failure or a restart.
+        return previous.filter(|_| *report.plan != Plan::Keep && !is_gone(report));
     };
     Some(AdoptionStatus {
         chart_version: listing.chart_version.to_string(),
@@ -26,4 +22,8 @@ pub fn status(report: &Report<'_>) -> Option<AdoptionStatus> {
         more_dropped_values: u32::try_from(listing.more).unwrap_or(u32::MAX),
         listed_generation: (!report.adopt).then_some(report.generation),
     })
+}
+
+fn is_gone(report: &Report<'_>) -> bool {
+    matches!(&report.observed.release, ReleaseFacts::Read(history) if history.is_empty())
 }

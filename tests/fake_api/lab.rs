@@ -17,6 +17,7 @@ use gpu_manager::metrics::Metrics;
 use gpu_manager::observe::Views;
 use gpu_manager::publish::Publisher;
 use gpu_manager::reconcile::Context;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -83,6 +84,7 @@ impl Lab {
                 let leads = Arc::clone(&leads);
                 Box::new(move || mandate(leads.load(Ordering::Relaxed)))
             },
+            foreign_operation_limit: SignedDuration::from_mins(10),
             catalogue,
             views: views.clone(),
             actor: Actor {

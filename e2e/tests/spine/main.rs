@@ -17,6 +17,7 @@ mod killed;
 mod lab;
 mod lines;
 mod quiet;
+mod recovery;
 mod replicas;
 mod start;
 mod upgrade;

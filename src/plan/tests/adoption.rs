@@ -89,6 +89,7 @@ impl Case {
         };
         let running = history.last_good().or_else(|| history.latest()).unwrap();
         self.observed.existing = Some(std::sync::Arc::new(ExistingRelease {
+            uid: running.uid.clone(),
             revision: running.number,
             wanted_chart: "26.7.0".parse().unwrap(),
             content: Some(content(chart, values)),
@@ -422,7 +423,8 @@ fn one_that_is_not_deployed_goes_by_the_rules_for_the_modules_own() {
             why: Wait::ForeignOperation(status),
         };
         assert_eq!(case.plan(), waits);
-        let freed = Plan::Act(Action::Rollback { to: 1, found: status });
+        let to = if status.is_pending() { 1 } else { 2 };
+        let freed = Plan::Act(Action::Rollback { to, found: status });
         assert_eq!(case.plan_at(until), freed);
         let mut not_asked = case;
         not_asked.adopt = false;
@@ -438,11 +440,46 @@ fn held_at(case: &Case, now: Timestamp) -> Hold {
 }
 
 #[test]
+fn after_a_first_step_that_failed_the_way_still_begins_with_what_the_release_has() {
+    let mut case = Case::by_hand(
+        "26.3.3",
+        guide(),
+        &[RevisionStatus::Deployed, RevisionStatus::Failed],
+    );
+    case.adopt = true;
+    case.finalizer = true;
+    case.change_latest(|latest| {
+        latest.by = Some("gpu-manager-0".to_owned());
+        latest.meant = Some(2);
+        latest.chart = Some("26.7.0".parse().unwrap());
+    });
+    let to = step("26.7.0", DriverLayout::ClusterPolicy, DriverUpgrades::Held);
+    let cause = Cause::Retry;
+    assert_eq!(case.plan(), Plan::Act(Action::Upgrade { to, cause }));
+    // Another process has not read it yet.
+    case.observed.existing = None;
+    assert_eq!(case.plan(), Plan::Inspect { revision: 1 });
+    case.change_latest(|latest| latest.status = RevisionStatus::PendingUpgrade);
+    assert_eq!(case.plan(), Plan::Inspect { revision: 1 });
+    case.read("26.3.3", guide());
+    let why = Obstacle::AnotherLine;
+    assert_eq!(case.plan(), Plan::Act(Action::Discard { revision: 2, why }));
+}
+
+fn latest_uid(case: &Case) -> String {
+    let ReleaseFacts::Read(history) = &case.observed.release else {
+        panic!("unreadable")
+    };
+    history.latest().unwrap().uid.clone()
+}
+
+#[test]
 fn one_that_helm_cannot_decode_is_left_alone() {
     for adopt in [false, true] {
         let mut case = Case::by_hand("26.3.3", guide(), DEPLOYED);
         case.adopt = adopt;
         case.observed.existing = Some(std::sync::Arc::new(ExistingRelease {
+            uid: latest_uid(&case),
             revision: 1,
             wanted_chart: "26.7.0".parse().unwrap(),
             content: None,

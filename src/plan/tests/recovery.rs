@@ -24,7 +24,7 @@ fn discard(revision: u32, why: Obstacle) -> Plan {
 
 fn undecodable(mut case: Case, revision: u32) -> Case {
     case.observed.comparison = Some(Comparison {
-        revision,
+        uid: revision.to_string(),
         content: None,
     });
     case
@@ -113,20 +113,20 @@ fn a_revision_that_no_rollback_frees_is_discarded_after_some_tries() {
     assert_eq!(case.plan(), discard(1, Obstacle::NotFreed));
 }
 
-#[test]
-fn with_its_secrets_deleted_the_recorded_chart_is_installed_again_over_what_stands() {
+/// The objects of the module's release stand, and no revision tells of them.
+fn unrecorded() -> Case {
     let mut case = Case::new();
     case.recorded = Some(recorded(3));
     case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
-    case.observed.drivers = vec![DriverFacts {
-        name: "gardenlinux-precompiled".to_owned(),
-        owner: Some(owner(RELEASE_NAME)),
-        state: None,
-        error: None,
-    }];
+    case.observed.surroundings.as_mut().unwrap().cluster_role = Some(Some(owner(RELEASE_NAME)));
+    case
+}
+
+#[test]
+fn with_its_secrets_deleted_the_recorded_chart_is_installed_again_over_what_stands() {
+    let mut case = unrecorded();
     assert_eq!(case.plan(), upgrade(Cause::RecordLost));
 
-    case.observed.drivers.clear();
     case.recorded.as_mut().unwrap().chart_version = "25.10.1".to_owned();
     let again = step("25.10.1", DriverLayout::ClusterPolicy, DriverUpgrades::Held);
     assert_eq!(
@@ -137,8 +137,22 @@ fn with_its_secrets_deleted_the_recorded_chart_is_installed_again_over_what_stan
         }),
         "a later chart would leave behind what only the earlier one has"
     );
-    case.observed.policies.clear();
+    case.observed.surroundings.as_mut().unwrap().cluster_role = None;
     assert_eq!(case.plan(), upgrade(Cause::Install), "nothing stands");
+}
+
+#[test]
+fn a_deletion_lets_helm_know_again_what_it_is_to_remove() {
+    let mut case = unrecorded();
+    case.deleting = true;
+    assert_eq!(case.plan(), upgrade(Cause::RecordLost));
+    case.observed.surroundings.as_mut().unwrap().cluster_role = None;
+    assert!(
+        matches!(case.plan(), Plan::AwaitRemoval(_)),
+        "helm has removed it, and the watch lags behind"
+    );
+    case.observed.surroundings.as_mut().unwrap().cluster_role = Some(Some(owner("other")));
+    assert!(matches!(case.plan(), Plan::AwaitRemoval(_)));
 }
 
 #[test]

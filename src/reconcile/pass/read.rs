@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Acted, Pass};
 use crate::act::release;
+use crate::facts::ReleaseFacts;
 use crate::helm::HelmError;
 use crate::observe;
 use crate::plan::{Failure, Plan};
@@ -21,13 +22,13 @@ impl Pass<'_> {
     async fn compare(&mut self) -> Acted {
         self.comparison_due = false;
         self.memory.unmoved = None;
-        let Some(newest) = self.newest() else {
+        let Some(newest) = self.newest().cloned() else {
             return Acted::Done;
         };
         if !self.read_version().await {
             return Acted::Failed;
         }
-        match observe::read_through_helm(&self.context.actor.helm, &release(), newest).await {
+        match observe::read_through_helm(&self.context.actor.helm, &release(), &newest).await {
             Ok(comparison) => {
                 self.observed.comparison.clone_from(&comparison);
                 let now = self.now();
@@ -40,7 +41,10 @@ impl Pass<'_> {
 
     /// Reads a revision that the module did not make, and the defaults of the wanted chart.
     async fn inspect(&mut self, revision: u32) -> Acted {
-        let Ok(desired) = &self.desired else {
+        let (Ok(desired), ReleaseFacts::Read(history)) = (&self.desired, &self.observed.release) else {
+            return Acted::Done;
+        };
+        let Some(revision) = history.all().iter().find(|found| found.number == revision) else {
             return Acted::Done;
         };
         let actor = &self.context.actor;

@@ -3,7 +3,7 @@
 use super::{Acted, Pass, observe_views};
 use crate::act::{ActError, Subject};
 use crate::desired::{self, Desired, Refusal};
-use crate::facts::{Observed, ReleaseFacts, SurroundingNamespace};
+use crate::facts::{Observed, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::observe;
@@ -48,10 +48,10 @@ impl Pass<'_> {
         }
     }
 
-    /// Number of the newest revision.
-    pub(super) fn newest(&self) -> Option<u32> {
+    /// The newest revision.
+    pub(super) fn newest(&self) -> Option<&Revision> {
         match &self.observed.release {
-            ReleaseFacts::Read(history) => history.latest().map(|latest| latest.number),
+            ReleaseFacts::Read(history) => history.latest(),
             ReleaseFacts::Unreadable => None,
         }
     }
@@ -97,7 +97,7 @@ impl Pass<'_> {
             return Ok(Acted::Interrupted);
         };
         tracing::info!(?action, "acting");
-        let newest = self.newest();
+        let newest = self.newest().map(|newest| newest.uid.clone());
         let result = self.context.actor.act(mandate, action, &subject).await;
         self.context.views.retry_now();
         self.memory.unmoved = newest.filter(|_| action.changes_release());

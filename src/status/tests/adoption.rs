@@ -78,6 +78,13 @@ fn a_confirmed_list_stays_until_the_release_is_the_modules() {
         why: Wait::Backoff,
     };
     assert_eq!(case.compute().status.adoption, Some(shown(Some(3))));
-    case.observed.release = fixtures::history(&[RevisionStatus::Deployed], "f");
+    // Its first step may fail, and leave it as it was.
+    case.observed.release = fixtures::history(&[RevisionStatus::Deployed, RevisionStatus::Failed], "f");
+    assert_eq!(case.compute().status.adoption, Some(shown(Some(3))));
+    case.plan = Plan::Keep;
+    assert_eq!(case.compute().status.adoption, None);
+    // Or the release goes.
+    case.plan = Plan::Look;
+    case.observed.release = ReleaseFacts::Read(History::default());
     assert_eq!(case.compute().status.adoption, None);
 }

@@ -1,12 +1,15 @@
 //! A helm that a test can slow down, kill and count: a script around the pinned binary, for `--helm`.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::tools::Tool;
 use e2e::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use tokio::process::{Child, Command};
 
 use super::Lab;
 
@@ -61,6 +64,18 @@ impl WrappedHelm {
     /// For `--helm`.
     pub fn binary(&self) -> PathBuf {
         self.dir.join("helm")
+    }
+
+    /// Runs it as an administrator does by hand, in the background.
+    pub fn by_hand(&self, lab: &Lab, args: &[&str]) -> Result<Child> {
+        let mut command = Command::new(self.binary());
+        command
+            .env_clear()
+            .env("HOME", &self.dir)
+            .env("HELM_NO_PLUGINS", "1");
+        command.env("KUBECONFIG", lab.cluster.kubeconfig());
+        command.args(args).process_group(0).kill_on_drop(true);
+        Ok(command.stdout(Stdio::null()).spawn()?)
     }
 
     /// Changes take about ten seconds: helm sends four requests a second.
