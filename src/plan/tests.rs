@@ -16,6 +16,8 @@ use crate::facts::{
 use crate::helm::RevisionStatus;
 
 mod adoption;
+mod by_hand;
+mod dropped;
 mod foreign;
 mod recovery;
 mod route;

@@ -2,156 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::by_hand::{DEPLOYED, adopt, guide};
 use super::*;
-use crate::facts::{ExistingContent, ExistingRelease};
-
-fn map(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        other => panic!("{other} is no map"),
-    }
-}
-
-/// Defaults of the wanted chart, as far as they matter here.
-fn defaults() -> Map<String, Value> {
-    map(json!({
-        "driver": { "enabled": true, "usePrecompiled": false, "repository": "nvcr.io/nvidia", "version": "595.91.07",
-            "nvidiaDriverCRD": { "enabled": false, "deployDefaultCR": true },
-            "upgradePolicy": { "autoUpgrade": true, "gpuPodDeletion": { "force": false } },
-            "kernelModuleConfig": { "name": "" } },
-        "mig": { "strategy": "single" },
-        "toolkit": { "enabled": true },
-    }))
-}
-
-/// The values file of the Garden Linux NVIDIA installer 1.17.0.
-fn guide() -> Value {
-    let rule = json!({
-        "name": "gardenlinux-version",
-        "labelsTemplate": "{{ range .system.osrelease }}feature.node.kubernetes.io/system-os_release.VERSION_ID=0{{ end }}",
-        "matchFeatures": [],
-    });
-    json!({
-        "cdi": { "enabled": true, "default": true },
-        "toolkit": { "installDir": "/opt/nvidia" },
-        "driver": { "imagePullPolicy": "Always", "usePrecompiled": true, "version": "590",
-            "repository": "ghcr.io/gardenlinux/gardenlinux-nvidia-installer/1.17.0" },
-        "node-feature-discovery": { "worker": { "config": { "sources": { "custom": [rule] } } } },
-    })
-}
-
-fn merged(mut values: Map<String, Value>, over: &Map<String, Value>) -> Map<String, Value> {
-    for (key, over) in over {
-        let value = match (values.get(key), over) {
-            (Some(Value::Object(old)), Value::Object(new)) => Value::Object(merged(old.clone(), new)),
-            _ => over.clone(),
-        };
-        values.insert(key.clone(), value);
-    }
-    values
-}
-
-fn content(chart: &str, values: Value) -> ExistingContent {
-    let values = map(values);
-    ExistingContent {
-        chart_version: chart.parse().unwrap(),
-        all_values: merged(defaults(), &values),
-        values,
-        defaults: defaults(),
-    }
-}
-
-impl Case {
-    /// A release of that chart and those values that somebody made by hand, its newest revision in that status.
-    fn by_hand(chart: &str, values: Value, statuses: &[RevisionStatus]) -> Self {
-        let mut case = Self::ours(statuses);
-        case.recorded = None;
-        case.finalizer = false;
-        for number in (1..).take(statuses.len()) {
-            case.change(number, |revision| {
-                *revision = Revision {
-                    fingerprint: None,
-                    by: None,
-                    meant: None,
-                    chart: None,
-                    layout: None,
-                    ..revision.clone()
-                };
-            });
-        }
-        case.read(chart, values);
-        case
-    }
-
-    fn read(&mut self, chart: &str, values: Value) {
-        let ReleaseFacts::Read(history) = &self.observed.release else {
-            panic!("unreadable")
-        };
-        let running = history.last_good().or_else(|| history.latest()).unwrap();
-        self.observed.existing = Some(std::sync::Arc::new(ExistingRelease {
-            uid: running.uid.clone(),
-            revision: running.number,
-            wanted_chart: "26.7.0".parse().unwrap(),
-            content: Some(content(chart, values)),
-        }));
-    }
-
-    fn dropped(&self) -> Vec<String> {
-        match self.plan() {
-            Plan::Hold(Hold::Unadopted(unadopted)) => unadopted.listing().unwrap().dropped.clone(),
-            plan => panic!("{plan:?}"),
-        }
-    }
-
-    /// What the status says after this plan, and a later generation in which the user answers.
-    fn told(mut self, adopt: bool) -> Self {
-        let Plan::Hold(Hold::Unadopted(unadopted)) = self.plan() else {
-            panic!("{:?}", self.plan())
-        };
-        let listing = unadopted.listing().unwrap();
-        self.listed = Some(AdoptionStatus {
-            chart_version: listing.chart_version.to_string(),
-            revision: i64::from(listing.revision),
-            dropped_values: listing.dropped.clone(),
-            more_dropped_values: u32::try_from(listing.more).unwrap(),
-            listed_generation: (!self.adopt).then_some(self.generation),
-        });
-        self.generation += 1;
-        self.adopt = adopt;
-        self.finalizer = true;
-        self
-    }
-
-    /// The newest revision was compared too.
-    fn compared_as(self, chart: &str) -> Self {
-        let mut case = self.compared(1, json!({}));
-        let comparison = case.observed.comparison.as_mut().unwrap();
-        comparison.content = Some(RevisionContent {
-            chart_version: chart.parse().unwrap(),
-            values_digest: "theirs".to_owned(),
-        });
-        case
-    }
-
-    fn adopting(mut self) -> Self {
-        self.adopt = true;
-        self.finalizer = true;
-        self
-    }
-
-    fn reason(&self) -> &'static str {
-        held(self).reason()
-    }
-}
-
-const DEPLOYED: &[RevisionStatus] = &[RevisionStatus::Deployed];
-
-fn adopt(chart: &str, layout: DriverLayout, drivers: DriverUpgrades) -> Plan {
-    Plan::Act(Action::Upgrade {
-        to: step(chart, layout, drivers),
-        cause: Cause::Adopt,
-    })
-}
+use crate::facts::ExistingRelease;
 
 #[test]
 fn it_is_read_before_anything_is_said_of_it_and_nothing_is_changed() {
@@ -183,96 +36,6 @@ fn what_took_the_place_of_the_modules_release_is_not_the_modules_whatever_was_re
         case.plan(),
         Plan::Act(Action::RemoveFinalizer),
         "it is not uninstalled"
-    );
-}
-
-#[test]
-fn of_the_garden_linux_guide_only_another_driver_is_lost() {
-    let mut case = Case::by_hand("26.3.3", guide(), DEPLOYED);
-    assert_eq!(case.dropped(), ["driver.version"]);
-    case.desired = resolve(json!({ "driver": { "branch": 590 } }));
-    assert_eq!(case.dropped(), Vec::<String>::new());
-    // Its first release had no release in the path of the images.
-    let path = "ghcr.io/gardenlinux/gardenlinux-nvidia-installer";
-    let old = json!({ "driver": { "usePrecompiled": true, "version": "590", "repository": path } });
-    case.read("26.3.3", old);
-    assert_eq!(case.dropped(), ["driver.repository"]);
-}
-
-#[test]
-fn a_value_is_kept_where_the_module_the_spec_or_the_chart_has_it_too() {
-    let dropped = |values: Value, spec: Value| {
-        let mut case = Case::by_hand("26.3.3", merged(map(guide()), &map(values)).into(), DEPLOYED);
-        case.desired = resolve(merged(map(json!({ "driver": { "branch": 590 } })), &map(spec)).into());
-        case.dropped()
-    };
-    let none = Vec::<String>::new();
-    assert_eq!(
-        dropped(json!({ "mig": { "strategy": "mixed" } }), json!({})),
-        ["mig.strategy"]
-    );
-    assert_eq!(
-        dropped(json!({ "mig": { "strategy": "single" } }), json!({})),
-        none
-    );
-    let mixed = json!({ "mig": { "strategy": "mixed" } });
-    assert_eq!(dropped(mixed.clone(), json!({ "values": mixed })), none);
-
-    // Lists that the module adds to.
-    let taint = json!({ "key": "gpu", "operator": "Exists" });
-    let tolerations = json!({ "daemonsets": { "tolerations": [taint] } });
-    assert_eq!(
-        dropped(tolerations.clone(), json!({})),
-        ["daemonsets.tolerations"]
-    );
-    assert_eq!(
-        dropped(tolerations.clone(), json!({ "values": tolerations })),
-        none
-    );
-
-    // What the module says in the NVIDIADriver.
-    let policy = |pods: Value| json!({ "driver": { "upgradePolicy": { "gpuPodDeletion": pods } } });
-    assert_eq!(
-        dropped(
-            policy(json!({ "force": false, "timeoutSeconds": 300.0 })),
-            json!({})
-        ),
-        none
-    );
-    assert_eq!(
-        dropped(policy(json!({ "force": true })), json!({})),
-        ["driver.upgradePolicy.gpuPodDeletion.force"]
-    );
-    let module =
-        json!({ "driver": { "kernelModuleConfig": { "name": "mine" }, "kernelModuleType": "auto" } });
-    assert_eq!(dropped(module, json!({})), ["driver.kernelModuleConfig.name"]);
-    // `null` takes a default away.
-    assert_eq!(
-        dropped(json!({ "toolkit": { "enabled": null } }), json!({})),
-        ["toolkit.enabled"]
-    );
-    assert_eq!(dropped(json!({ "nothing": null }), json!({})), none);
-}
-
-#[test]
-fn a_driver_that_came_from_the_charts_defaults_counts_too() {
-    let plain = Case::by_hand("26.3.3", json!({}), DEPLOYED);
-    assert_eq!(
-        plain.dropped(),
-        ["driver.repository", "driver.usePrecompiled", "driver.version"]
-    );
-    let mut preinstalled = Case::by_hand("26.3.3", json!({ "driver": { "enabled": false } }), DEPLOYED);
-    assert!(preinstalled.dropped().contains(&"driver.enabled".to_owned()));
-    preinstalled.desired = resolve(json!({ "driver": { "mode": "Preinstalled" } }));
-    assert_eq!(preinstalled.dropped(), Vec::<String>::new());
-    let mut object = guide();
-    object["driver"]["nvidiaDriverCRD"] = json!({ "enabled": true });
-    let object = Case::by_hand("26.7.0", object, DEPLOYED);
-    assert!(
-        object
-            .dropped()
-            .contains(&"driver.nvidiaDriverCRD.enabled".to_owned()),
-        "another NVIDIADriver takes the place of its own"
     );
 }
 
@@ -453,9 +216,11 @@ fn after_a_first_step_that_failed_the_way_still_begins_with_what_the_release_has
         latest.meant = Some(2);
         latest.chart = Some("26.7.0".parse().unwrap());
     });
-    let to = step("26.7.0", DriverLayout::ClusterPolicy, DriverUpgrades::Held);
-    let cause = Cause::Retry;
-    assert_eq!(case.plan(), Plan::Act(Action::Upgrade { to, cause }));
+    let retry = Action::Upgrade {
+        to: step("26.7.0", DriverLayout::ClusterPolicy, DriverUpgrades::Held),
+        cause: Cause::Retry,
+    };
+    assert_eq!(case.plan(), Plan::Act(retry));
     // Another process has not read it yet.
     case.observed.existing = None;
     assert_eq!(case.plan(), Plan::Inspect { revision: 1 });
