@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
 use crate::facts::{Comparison, ExistingRelease};
-use crate::plan::Attempts;
+use crate::plan::{Attempts, Settling};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -23,6 +23,8 @@ pub struct Memory {
     pub comparison: Option<Comparison>,
     /// What was last read of a release that the module did not make.
     pub existing: Option<Arc<ExistingRelease>>,
+    /// Since when the cluster asks for another Node Feature Discovery.
+    pub nfd: Settling,
     /// When the next comparison is due by itself.
     pub compare_at: Timestamp,
     /// UID of the newest revision's Secret before the last helm command, by which it should have become an older one or be gone.
@@ -39,6 +41,7 @@ impl Memory {
             attempts: Attempts::default(),
             comparison: None,
             existing: None,
+            nfd: Settling::default(),
             compare_at: next_comparison(now, jitter),
             unmoved: None,
             written: None,

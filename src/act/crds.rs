@@ -19,6 +19,7 @@ use crate::desired::digest;
 use crate::facts::CrdFacts;
 use crate::helm::{Helm, HelmError};
 use crate::kube_api::{self, ApiError};
+use crate::plan::NfdCrds;
 
 /// API group of NFD, whose CRDs other users of NFD may have installed.
 const NFD_GROUP: &str = "nfd.k8s-sigs.io";
@@ -56,12 +57,14 @@ struct Crd {
     spec_digest: String,
 }
 
-/// Applies those CRDs of the chart that are not there yet in this form. `present` are the CRDs of the cluster.
+/// Applies those CRDs of the chart that are not there yet in this form. `present` are the CRDs of the cluster, `nfd` says which of
+/// Node Feature Discovery's count.
 pub async fn apply(
     client: &Client,
     helm: &Helm,
     archive: &Path,
     present: &BTreeMap<String, CrdFacts>,
+    nfd: NfdCrds,
 ) -> Result<(), CrdError> {
     let documents = helm.show_crds(archive).await?;
     let crds = parse(&documents).map_err(|reason| CrdError::Unreadable {
@@ -72,19 +75,23 @@ pub async fn apply(
             .into_owned(),
         reason,
     })?;
-    let due = crds.into_iter().filter(|crd| is_due(crd, present));
+    let due = crds.into_iter().filter(|crd| is_due(crd, present, nfd));
     try_join_all(due.map(|crd| apply_one(client, crd))).await?;
     Ok(())
 }
 
-fn is_due(crd: &Crd, present: &BTreeMap<String, CrdFacts>) -> bool {
+fn is_due(crd: &Crd, present: &BTreeMap<String, CrdFacts>, nfd: NfdCrds) -> bool {
+    let of_nfd = crd.spec["group"] == NFD_GROUP;
+    if of_nfd && nfd == NfdCrds::None {
+        return false;
+    }
     match present.get(&crd.name) {
         None => true,
         Some(CrdFacts {
             spec_digest: Some(known),
         }) => *known != crd.spec_digest,
         // Somebody else's. NFD's may be of another version and in use; NVIDIA's are of use to no one else.
-        Some(CrdFacts { spec_digest: None }) => crd.spec["group"] != NFD_GROUP,
+        Some(CrdFacts { spec_digest: None }) => !of_nfd || nfd == NfdCrds::All,
     }
 }
 
@@ -165,22 +172,26 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_or_other_is_sent_and_foreign_nfd_is_left_alone() {
+    fn only_what_is_missing_or_other_is_sent() {
         let [nvidia, nfd] = <[Crd; 2]>::try_from(parse(DOCUMENTS).unwrap()).unwrap();
         let with = |crd: &Crd, spec_digest: Option<&str>| {
-            BTreeMap::from([(
-                crd.name.clone(),
-                CrdFacts {
-                    spec_digest: spec_digest.map(ToOwned::to_owned),
-                },
-            )])
+            let spec_digest = spec_digest.map(ToOwned::to_owned);
+            BTreeMap::from([(crd.name.clone(), CrdFacts { spec_digest })])
         };
-        for crd in [&nvidia, &nfd] {
-            assert!(is_due(crd, &BTreeMap::new()));
-            assert!(!is_due(crd, &with(crd, Some(&crd.spec_digest))));
-            assert!(is_due(crd, &with(crd, Some("older"))));
+        for (crd, whose) in [
+            (&nvidia, NfdCrds::All),
+            (&nvidia, NfdCrds::None),
+            (&nfd, NfdCrds::All),
+            (&nfd, NfdCrds::Own),
+        ] {
+            assert!(is_due(crd, &BTreeMap::new(), whose));
+            assert!(!is_due(crd, &with(crd, Some(&crd.spec_digest)), whose));
+            assert!(is_due(crd, &with(crd, Some("older")), whose));
+            let in_others_use = crd.name == nfd.name && whose == NfdCrds::Own;
+            assert_eq!(is_due(crd, &with(crd, None), whose), !in_others_use);
         }
-        assert!(is_due(&nvidia, &with(&nvidia, None)));
-        assert!(!is_due(&nfd, &with(&nfd, None)));
+        for present in [BTreeMap::new(), with(&nfd, None), with(&nfd, Some("older"))] {
+            assert!(!is_due(&nfd, &present, NfdCrds::None), "{present:?}");
+        }
     }
 }

@@ -13,8 +13,8 @@ use kube::Client;
 use tokio::time::Instant;
 
 use crate::api::{
-    GpuModule, LABEL_BY, LABEL_CHART, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_REVISION, RELEASE_NAME,
-    RELEASE_NAMESPACE,
+    GpuModule, LABEL_BY, LABEL_CHART, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION,
+    RELEASE_NAME, RELEASE_NAMESPACE,
 };
 use crate::desired::Desired;
 use crate::facts::{CrdFacts, ReleaseFacts};
@@ -22,7 +22,7 @@ use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions
 use crate::kube_api::ApiError;
 use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
-use crate::plan::{Action, Cause, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
+use crate::plan::{Action, Cause, Failure, NfdCrds, RECOVERY_FAILED, UNINSTALL_FAILED};
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
@@ -118,6 +118,8 @@ pub struct Subject<'a> {
     pub release: &'a ReleaseFacts,
     /// The CRDs that are there.
     pub crds: &'a BTreeMap<String, CrdFacts>,
+    /// Which CRDs of Node Feature Discovery are applied.
+    pub nfd_crds: NfdCrds,
     /// Whether the release's namespace is, or will be, the module's own.
     pub namespace_is_ours: bool,
 }
@@ -154,7 +156,7 @@ impl Actor {
         if !subject.namespace_is_ours {
             namespace::apply(&self.client, false).await?;
         }
-        crds::apply(&self.client, &self.helm, &archive, subject.crds).await?;
+        crds::apply(&self.client, &self.helm, &archive, subject.crds, subject.nfd_crds).await?;
         let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
             labels: self.labels(desired, subject.release),
@@ -185,6 +187,10 @@ impl Actor {
             (LABEL_BY.to_owned(), self.identity.clone()),
             (LABEL_REVISION.to_owned(), next.to_string()),
             (LABEL_CHART.to_owned(), desired.chart.version.to_string()),
+            (
+                LABEL_NFD.to_owned(),
+                desired.node_feature_discovery.as_str().to_owned(),
+            ),
             (LABEL_LAYOUT.to_owned(), desired.step.layout.as_str().to_owned()),
         ])
     }

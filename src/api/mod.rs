@@ -11,8 +11,8 @@ pub use bounded::{DriverBranch, UnknownBranch};
 pub use gpu_module::{DriverMode, DriverSpec, GpuModule, GpuModuleSpec};
 pub use names::*;
 pub use status::{
-    AdoptionStatus, ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind,
-    Outcome, ReleaseStatus, State, condition,
+    AdoptionStatus, ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, NodeFeatureDiscovery,
+    Operation, OperationKind, Outcome, ReleaseStatus, State, condition,
 };
 
 #[cfg(test)]

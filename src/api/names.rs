@@ -34,6 +34,8 @@ pub const LABEL_REVISION: &str = "gpu-manager.kyma-project.io/revision";
 pub const LABEL_CHART: &str = "gpu-manager.kyma-project.io/chart";
 /// Release label: which object describes the driver; true only where [`LABEL_REVISION`] is.
 pub const LABEL_LAYOUT: &str = "gpu-manager.kyma-project.io/driver-layout";
+/// Release label: whose Node Feature Discovery labels the nodes.
+pub const LABEL_NFD: &str = "gpu-manager.kyma-project.io/node-feature-discovery";
 /// Label on objects that the operator itself made; its value is [`MANAGER`].
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Label that Kyma expects on every object of a module; its value is [`KYMA_MODULE`].

@@ -73,6 +73,10 @@ pub struct GpuModuleStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverStatus>,
 
+    /// Whose Node Feature Discovery labels the nodes: Module or Cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_feature_discovery: Option<NodeFeatureDiscovery>,
+
     /// How many GPU nodes there are and how many of them can run GPU work now.
     pub gpu_nodes: GpuNodesStatus,
 
@@ -198,6 +202,33 @@ pub struct DriverStatus {
     /// Release of the Garden Linux NVIDIA installer; absent with mode Preinstalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installer_release: Option<String>,
+}
+
+/// Whose Node Feature Discovery labels the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum NodeFeatureDiscovery {
+    /// The one in NVIDIA's chart, a part of the release.
+    #[default]
+    Module,
+    /// One that was there already; the release only gives it a rule for Garden Linux.
+    Cluster,
+}
+
+impl NodeFeatureDiscovery {
+    /// The word in the status and in release labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Module => "Module",
+            Self::Cluster => "Cluster",
+        }
+    }
+
+    /// Reads a release label.
+    pub fn from_label(label: &str) -> Option<Self> {
+        [Self::Module, Self::Cluster]
+            .into_iter()
+            .find(|whose| whose.as_str() == label)
+    }
 }
 
 /// Count of GPU nodes.

@@ -14,7 +14,7 @@ mod step;
 use semver::Version;
 use serde_json::{Map, Value, json};
 
-use crate::api::{GpuModuleSpec, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::api::{GpuModuleSpec, NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 
 pub use driver::ResolvedDriver;
@@ -38,6 +38,8 @@ pub struct Desired {
     pub step: Step,
     /// The driver as resolved from the spec and the defaults.
     pub driver: ResolvedDriver,
+    /// Whose Node Feature Discovery labels the nodes.
+    pub node_feature_discovery: NodeFeatureDiscovery,
     /// The values for Helm.
     pub values: Value,
     /// SHA-256 of the values, in hexadecimal.
@@ -46,33 +48,41 @@ pub struct Desired {
     pub fingerprint: Fingerprint,
 }
 
-/// Turns a spec into the wanted release. `flags` are the fixed flags of `helm upgrade`, part of the fingerprint.
-pub fn resolve(spec: &GpuModuleSpec, catalogue: &Catalogue, flags: &[&str]) -> Result<Desired, Refusal> {
+/// Turns a spec into the wanted release. `nfd` is the one fact of the cluster that counts for it; `flags` are the fixed flags of
+/// `helm upgrade`, part of the fingerprint.
+pub fn resolve(
+    spec: &GpuModuleSpec,
+    catalogue: &Catalogue,
+    nfd: NodeFeatureDiscovery,
+    flags: &[&str],
+) -> Result<Desired, Refusal> {
     let chart = wanted_chart(spec.chart_version.as_deref(), catalogue)?;
     let step = Step {
         chart: chart.version.clone(),
         layout: chart.driver_layout,
         drivers: DriverUpgrades::AsConfigured,
     };
-    build(spec, catalogue, chart, step, flags)
+    build(spec, catalogue, nfd, chart, step, flags)
 }
 
 /// Turns a spec into the release of a step on the way to the wanted one.
 pub fn resolve_step(
     spec: &GpuModuleSpec,
     catalogue: &Catalogue,
+    nfd: NodeFeatureDiscovery,
     step: &Step,
     flags: &[&str],
 ) -> Result<Desired, Refusal> {
     let chart = catalogue
         .chart(&step.chart)
         .ok_or_else(|| unknown_chart(&step.chart.to_string(), catalogue))?;
-    build(spec, catalogue, chart, step.clone(), flags)
+    build(spec, catalogue, nfd, chart, step.clone(), flags)
 }
 
 fn build(
     spec: &GpuModuleSpec,
     catalogue: &Catalogue,
+    nfd: NodeFeatureDiscovery,
     chart: &Chart,
     step: Step,
     flags: &[&str],
@@ -93,9 +103,18 @@ fn build(
     merge::merge(&mut values, &driver.values(step.layout), &[]);
     merge::merge(&mut values, user, lists);
     merge::merge(&mut values, &driver.upgrade_values(&step), &[]);
+    let mut objects = Vec::new();
     if let Some(object) = driver.object(chart, &values, &step) {
         owned::refuse_template_text(&object)?;
-        values.insert("extraObjects".to_owned(), json!([object]));
+        objects.push(object);
+    }
+    if nfd == NodeFeatureDiscovery::Cluster {
+        merge::merge(&mut values, &without_nfd(), &[]);
+        // Every chart that the module installs or goes through has extraObjects: 26.3 and newer.
+        objects.push(Value::Object(catalogue.defaults.node_feature_rule.clone()));
+    }
+    if !objects.is_empty() {
+        values.insert("extraObjects".to_owned(), Value::Array(objects));
     }
 
     let values = Value::Object(values);
@@ -109,10 +128,15 @@ fn build(
         chart: chart.clone(),
         step,
         driver,
+        node_feature_discovery: nfd,
         values,
         values_digest,
         fingerprint,
     })
+}
+
+fn without_nfd() -> Map<String, Value> {
+    Map::from_iter([("nfd".to_owned(), json!({ "enabled": false }))])
 }
 
 fn wanted_chart<'a>(asked: Option<&str>, catalogue: &'a Catalogue) -> Result<&'a Chart, Refusal> {

@@ -9,7 +9,7 @@ use super::{
     HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision, SurroundingNamespace,
     Surroundings,
 };
-use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
+use crate::api::{NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
 use crate::catalogue::DriverLayout;
 use crate::helm::RevisionStatus;
 
@@ -49,6 +49,7 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         by: Some("gpu-manager-0".to_owned()),
         meant: Some(number),
         chart: Some(Version::new(26, 7, 0)),
+        node_feature_discovery: Some(NodeFeatureDiscovery::Module),
         layout: Some(DriverLayout::NvidiaDriver),
     };
     ReleaseFacts::Read(History::new((1..).zip(statuses).map(revision).collect()))

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::api::{
     ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART,
-    LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_REVISION,
+    LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION, NodeFeatureDiscovery,
 };
 use crate::catalogue::DriverLayout;
 use crate::facts::{
@@ -44,6 +44,7 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
         by: label(LABEL_BY).cloned(),
         meant: label(LABEL_REVISION).and_then(|number| number.parse().ok()),
         chart: label(LABEL_CHART).and_then(|version| version.parse().ok()),
+        node_feature_discovery: label(LABEL_NFD).and_then(|whose| NodeFeatureDiscovery::from_label(whose)),
         layout: label(LABEL_LAYOUT).and_then(|layout| DriverLayout::from_label(layout)),
     })
 }

@@ -1,7 +1,9 @@
 //! Finds a stack that somebody else runs. It is never touched, whatever it is called.
 
 use super::Situation;
-use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE};
+use crate::api::{
+    GPU_DRIVER_CRD, NODE_FEATURE_RULE_CRD, NodeFeatureDiscovery, OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE,
+};
 use crate::desired::Desired;
 use crate::facts::{HelmOwner, Neighbour, NeighbourKind, ReleaseFacts};
 
@@ -26,6 +28,11 @@ pub enum Foreign {
         "{0} also tells the kubelets of NVIDIA's GPUs, remove it, the module brings a device plugin of its own"
     )]
     DevicePlugin(Neighbour),
+    /// A Node Feature Discovery that cannot be told about Garden Linux.
+    #[error(
+        "{0} labels the nodes and its Node Feature Discovery knows no NodeFeatureRules (CRD {NODE_FEATURE_RULE_CRD} is missing), without which no Garden Linux node gets a driver; upgrade it to 0.10 or newer, or remove it"
+    )]
+    NfdWithoutRules(Neighbour),
     /// A release under the module's own name that the module did not make and Helm cannot read.
     #[error(
         "Helm release {} was not made by this module and Helm cannot decode its revision {revision}, delete that revision's Secret or uninstall the release",
@@ -76,6 +83,7 @@ impl Foreign {
         match self {
             Self::OtherModule => "OtherGpuModule",
             Self::GpuDriver { .. } => "GpuDriverModule",
+            Self::NfdWithoutRules(_) => "NodeFeatureRulesMissing",
             Self::DevicePlugin(_) => "ForeignDevicePlugin",
             Self::OtherRelease { .. } | Self::Undecodable { .. } => "ForeignRelease",
             Self::Unrecorded { .. } => "ReleaseUnrecorded",
@@ -87,7 +95,7 @@ impl Foreign {
     pub const fn is_stack(&self) -> bool {
         !matches!(
             self,
-            Self::OtherModule | Self::GpuDriver { .. } | Self::DevicePlugin(_)
+            Self::OtherModule | Self::GpuDriver { .. } | Self::DevicePlugin(_) | Self::NfdWithoutRules(_)
         )
     }
 
@@ -116,7 +124,10 @@ pub fn find(s: &Situation<'_>) -> Option<Foreign> {
     if s.observed.crds.contains_key(OTHER_GPU_MODULE_CRD) {
         return Some(Foreign::OtherModule);
     }
-    gpu_driver(s).or_else(|| stack(s)).or_else(|| device_plugin(s))
+    gpu_driver(s)
+        .or_else(|| stack(s))
+        .or_else(|| device_plugin(s))
+        .or_else(|| nfd_without_rules(s))
 }
 
 fn neighbour<'a>(s: &Situation<'a>, kind: NeighbourKind) -> Option<&'a Neighbour> {
@@ -136,6 +147,15 @@ fn device_plugin(s: &Situation<'_>) -> Option<Foreign> {
     neighbour(s, NeighbourKind::DevicePlugin)
         .cloned()
         .map(Foreign::DevicePlugin)
+}
+
+fn nfd_without_rules(s: &Situation<'_>) -> Option<Foreign> {
+    let asks_for_rule = s
+        .desired
+        .is_ok_and(|desired| desired.node_feature_discovery == NodeFeatureDiscovery::Cluster);
+    let has_rules = s.observed.crds.contains_key(NODE_FEATURE_RULE_CRD);
+    let found = neighbour(s, NeighbourKind::NodeFeatureDiscovery).filter(|_| asks_for_rule && !has_rules)?;
+    Some(Foreign::NfdWithoutRules(found.clone()))
 }
 
 /// A stack of NVIDIA's that the module did not make.

@@ -9,6 +9,7 @@ mod attempts;
 mod deletion;
 mod foreign;
 mod hold;
+mod nfd;
 mod pause;
 mod recovery;
 mod release;
@@ -29,6 +30,7 @@ pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use foreign::Foreign;
 pub use hold::Hold;
+pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod adoption;
 mod by_hand;
 mod dropped;
 mod foreign;
+mod nfd;
 mod recovery;
 mod route;
 mod runs;
@@ -46,7 +47,12 @@ struct Case {
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
     let spec = serde_json::from_value(spec).unwrap();
-    crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[])
+    crate::desired::resolve(
+        &spec,
+        &Catalogue::compiled_in().unwrap(),
+        crate::api::NodeFeatureDiscovery::Module,
+        &[],
+    )
 }
 
 impl Case {

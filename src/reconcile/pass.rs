@@ -9,7 +9,8 @@ use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
 use crate::api::{
-    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, Operation, Outcome,
+    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, NodeFeatureDiscovery,
+    Operation, Outcome,
 };
 use crate::catalogue::Catalogue;
 use crate::desired::{self, Desired, Refusal};
@@ -36,10 +37,11 @@ fn observe_views(context: &Context) -> Observed {
 }
 
 /// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
-fn wanted(module: &GpuModule, catalogue: &Catalogue) -> Result<Desired, Refusal> {
-    let wanted = desired::resolve(&module.spec, catalogue, RELEASE_FLAGS);
+fn wanted(module: &GpuModule, catalogue: &Catalogue, nfd: NodeFeatureDiscovery) -> Result<Desired, Refusal> {
+    let wanted = desired::resolve(&module.spec, catalogue, nfd, RELEASE_FLAGS);
     if module.metadata.deletion_timestamp.is_some() {
-        return wanted.or_else(|_| desired::resolve(&GpuModuleSpec::default(), catalogue, RELEASE_FLAGS));
+        let any = GpuModuleSpec::default();
+        return wanted.or_else(|_| desired::resolve(&any, catalogue, nfd, RELEASE_FLAGS));
     }
     wanted
 }
@@ -81,11 +83,12 @@ impl<'a> Pass<'a> {
         let mut observed = observe_views(context);
         observed.comparison.clone_from(&memory.comparison);
         observed.existing.clone_from(&memory.existing);
+        let nfd = memory.nfd.settle(&observed, now);
         Self {
             module,
             context,
             generation,
-            desired: wanted(module, &context.catalogue),
+            desired: wanted(module, &context.catalogue, nfd),
             observed,
             comparison_due: now >= memory.compare_at,
             forced_by,
@@ -198,6 +201,7 @@ impl<'a> Pass<'a> {
             self.memory.existing = None;
             self.context.metrics.set_last_success(self.now());
         }
+        let recheck = recheck.into_iter().chain(self.memory.nfd.due()).min();
         let pause = plan::pause(plan, self.now(), recheck, self.memory.compare_at);
         Ok(Requeue::requeue(pause))
     }

@@ -104,6 +104,12 @@ pub fn compute(report: &Report<'_>) -> Computed {
             Ok(desired) => Some(desired.driver.status()),
             Err(_) => report.previous.and_then(|previous| previous.driver.clone()),
         },
+        node_feature_discovery: match report.desired {
+            Ok(desired) => Some(desired.node_feature_discovery),
+            Err(_) => report
+                .previous
+                .and_then(|previous| previous.node_feature_discovery),
+        },
         gpu_nodes: gpu_nodes(report),
         history: history::append(report),
         next_attempt: report.next_attempt.map(|at| Time(whole_seconds(at))),

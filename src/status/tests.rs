@@ -34,7 +34,12 @@ impl Case {
     /// A deployed release that NVIDIA's operator calls ready, with these GPU nodes.
     fn deployed(nodes: Vec<NodeFacts>) -> Self {
         let spec = serde_json::from_value(json!({})).unwrap();
-        let desired = crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[]);
+        let desired = crate::desired::resolve(
+            &spec,
+            &Catalogue::compiled_in().unwrap(),
+            crate::api::NodeFeatureDiscovery::Module,
+            &[],
+        );
         let mut observed = fixtures::observed();
         observed.release = fixtures::history(&[RevisionStatus::Deployed], "f");
         observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];

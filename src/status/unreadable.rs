@@ -42,6 +42,7 @@ pub fn unreadable(
         release: None,
         adoption: None,
         driver: None,
+        node_feature_discovery: None,
         gpu_nodes: GpuNodesStatus::new(0, 0),
         history: Vec::new(),
         next_attempt: None,

@@ -6,7 +6,7 @@ use semver::Version;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::api::ANNOTATION_SPEC_DIGEST;
+use crate::api::{ANNOTATION_SPEC_DIGEST, NodeFeatureDiscovery};
 use crate::facts::{NodeFacts, Revision};
 use crate::helm::RevisionStatus;
 use crate::observe::reduce;
@@ -159,7 +159,8 @@ fn secret(labels: &Value) -> Option<Revision> {
 fn a_revision_is_read_from_labels() {
     let labels = json!({ "owner": "helm", "name": "gpu-operator", "version": "3", "status": "pending-upgrade",
         "gpu-manager.kyma-project.io/fingerprint": "abc", "gpu-manager.kyma-project.io/by": "gpu-manager-0",
-        "gpu-manager.kyma-project.io/revision": "3", "gpu-manager.kyma-project.io/chart": "26.7.0" });
+        "gpu-manager.kyma-project.io/revision": "3", "gpu-manager.kyma-project.io/chart": "26.7.0",
+        "gpu-manager.kyma-project.io/node-feature-discovery": "Cluster" });
     let expected = Revision {
         number: 3,
         uid: "u-3".to_owned(),
@@ -169,6 +170,7 @@ fn a_revision_is_read_from_labels() {
         by: Some("gpu-manager-0".to_owned()),
         meant: Some(3),
         chart: Some(Version::new(26, 7, 0)),
+        node_feature_discovery: Some(NodeFeatureDiscovery::Cluster),
         layout: None,
     };
     assert_eq!(secret(&labels), Some(expected));

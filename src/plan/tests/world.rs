@@ -262,6 +262,7 @@ impl<'a> World<'a> {
             by: Some("gpu-manager-0".to_owned()),
             meant: Some(number),
             chart: Some(to.chart.clone()),
+            node_feature_discovery: None,
             layout: Some(to.layout),
         };
         self.add(revision);

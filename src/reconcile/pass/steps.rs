@@ -1,13 +1,14 @@
 //! The steps of a pass that touch the world: look, compare, act.
 
-use super::{Acted, Pass, observe_views};
+use super::{Acted, Pass, observe_views, wanted};
 use crate::act::{ActError, Subject};
+use crate::api::NodeFeatureDiscovery;
 use crate::desired::{self, Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::observe;
-use crate::plan::{Action, Failure};
+use crate::plan::{Action, Failure, NfdCrds};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
 
@@ -29,6 +30,14 @@ impl Pass<'_> {
         match observe::look(&self.context.actor.client).await {
             Ok(look) => look.put_into(&mut self.observed),
             Err(error) => self.fail(api_failure(&error)),
+        }
+        let nfd = self.memory.nfd.settle(&self.observed, self.now());
+        if self
+            .desired
+            .as_ref()
+            .is_ok_and(|desired| desired.node_feature_discovery != nfd)
+        {
+            self.desired = wanted(self.module, &self.context.catalogue, nfd);
         }
     }
 
@@ -70,7 +79,9 @@ impl Pass<'_> {
         if *to == desired.step {
             return Ok(None);
         }
-        desired::resolve_step(&self.module.spec, &self.context.catalogue, to, RELEASE_FLAGS).map(Some)
+        let nfd = desired.node_feature_discovery;
+        let catalogue = &self.context.catalogue;
+        desired::resolve_step(&self.module.spec, catalogue, nfd, to, RELEASE_FLAGS).map(Some)
     }
 
     /// Executes an action.
@@ -91,6 +102,13 @@ impl Pass<'_> {
             desired: step.as_ref().or_else(|| self.desired.as_ref().ok()),
             release: &self.observed.release,
             crds: &self.observed.crds,
+            nfd_crds: NfdCrds::of(
+                self.desired.as_ref().map_or_else(
+                    |_| NodeFeatureDiscovery::default(),
+                    |desired| desired.node_feature_discovery,
+                ),
+                &self.observed,
+            ),
             namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),
         };
         let Some(mandate) = (self.context.mandates)() else {
