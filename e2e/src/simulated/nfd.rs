@@ -1,20 +1,21 @@
 //! The part of Node Feature Discovery: labels about a node's kernel, system and hardware.
 //!
-//! A node is labelled only while an NFD worker runs on it and the NFD master is available. Labels
-//! stay when NFD goes, as on a real cluster; only the post-delete prune Job takes them away.
+//! A node is labelled only while an NFD worker runs on it and an NFD master is available, be it the release's or one that the
+//! cluster has. Labels stay when NFD goes, as on a real cluster; only the post-delete prune Job takes them away.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use super::view::{View, hardware_gpus, is_ready, node_of};
+use super::view::{View, hardware_gpus, is_ready, label, node_of};
 use super::{gfd, names};
 
 /// Brings the labels of all nodes up to date, where NFD can see them.
 pub fn label_nodes(view: &View, nodes: &mut [Node]) {
-    if view.available_deployment(names::NFD_MASTER).is_none() {
+    let others_master = of_others(view).any(|pod| label(pod, names::NFD_ROLE) == Some("master"));
+    if view.available_deployment(names::NFD_MASTER).is_none() && !others_master {
         return;
     }
     let version_id = version_id_rule(view);
@@ -32,16 +33,29 @@ pub fn prune(nodes: &mut [Node]) {
     }
 }
 
-fn has_worker(view: &View, node: &str) -> bool {
-    view.pods.iter().any(|pod| {
-        node_of(pod) == Some(node)
+/// Ready Pods of an NFD that the cluster has beside the release.
+fn of_others(view: &View) -> impl Iterator<Item = &Pod> {
+    let pods = view.nfd_pods.iter();
+    pods.filter(|pod| {
+        pod.namespace().as_deref() != Some(names::NAMESPACE)
             && is_ready(pod)
             && pod.metadata.deletion_timestamp.is_none()
-            && pod
-                .owner_references()
-                .iter()
-                .any(|owner| owner.name == names::NFD_WORKER)
     })
+}
+
+fn has_worker(view: &View, node: &str) -> bool {
+    let others_worker = of_others(view)
+        .any(|pod| node_of(pod) == Some(node) && label(pod, names::NFD_ROLE) == Some("worker"));
+    others_worker
+        || view.pods.iter().any(|pod| {
+            node_of(pod) == Some(node)
+                && is_ready(pod)
+                && pod.metadata.deletion_timestamp.is_none()
+                && pod
+                    .owner_references()
+                    .iter()
+                    .any(|owner| owner.name == names::NFD_WORKER)
+        })
 }
 
 fn discover(node: &Node, version_id_by_rule: Option<&str>) -> BTreeMap<String, String> {

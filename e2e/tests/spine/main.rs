@@ -16,6 +16,7 @@ mod install;
 mod killed;
 mod lab;
 mod lines;
+mod nfd;
 mod quiet;
 mod recovery;
 mod replicas;
