@@ -11,6 +11,7 @@ mod delete;
 mod foreign;
 mod helm3;
 mod install;
+mod interrupted;
 mod killed;
 mod lab;
 mod lines;
