@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
 use crate::facts::Comparison;
-use crate::plan::Attempts;
+use crate::plan::{Attempts, DriftState};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -21,6 +21,8 @@ pub struct Memory {
     pub comparison: Option<Comparison>,
     /// When the next comparison is due by itself.
     pub compare_at: Timestamp,
+    /// What became of the release's objects.
+    pub drift: DriftState,
     /// The status as last written; the object in the watch's cache may be older.
     pub written: Option<GpuModuleStatus>,
 }
@@ -33,6 +35,7 @@ impl Memory {
             attempts: Attempts::default(),
             comparison: None,
             compare_at: next_comparison(now, jitter),
+            drift: DriftState::default(),
             written: None,
         }
     }
@@ -40,12 +43,14 @@ impl Memory {
     /// Notes a comparison and plans the next one.
     pub fn compared(&mut self, comparison: Option<Comparison>, now: Timestamp, jitter: f64) {
         self.comparison = comparison;
+        self.drift.inspect_again();
         self.compare_at = next_comparison(now, jitter);
     }
 
     /// Begins anew because a user asks for it: no pause, and a comparison at once.
     pub fn force(&mut self, now: Timestamp) {
         self.attempts.succeeded();
+        self.drift.force();
         self.compare_at = now;
     }
 }

@@ -4,6 +4,7 @@ mod chart;
 mod crds;
 mod finalizer;
 mod namespace;
+mod reapply;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,14 +17,19 @@ use crate::api::{
     RELEASE_NAMESPACE,
 };
 use crate::desired::Desired;
+use crate::drift::ObjectRef;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
+use crate::observe::Kinds;
 use crate::plan::{Action, Cause, Failure, UNINSTALL_FAILED};
+
+use crds::Which;
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
+pub use reapply::Reapplied;
 
 /// Revisions that Helm keeps; each is a Secret of about 115 KB.
 const HISTORY_MAX: u32 = 5;
@@ -74,9 +80,14 @@ impl ActError {
             (Self::Helm(_), Action::Upgrade { .. }) => "UpgradeFailed",
             (Self::Helm(_), Action::Rollback { .. }) => "RecoveryFailed",
             (Self::Helm(_), Action::Uninstall { .. }) => UNINSTALL_FAILED,
-            (Self::Helm(_), Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace) => {
-                "HelmFailed"
-            }
+            (
+                Self::Helm(_),
+                Action::AddFinalizer
+                | Action::RemoveFinalizer
+                | Action::OpenNamespace
+                | Action::RestoreCrds { .. }
+                | Action::Reapply { .. },
+            ) => "HelmFailed",
         };
         Failure {
             reason,
@@ -91,6 +102,8 @@ pub struct Actor {
     pub client: Client,
     /// The helm binary.
     pub helm: Helm,
+    /// How kinds are served.
+    pub kinds: Kinds,
     /// Where the chart archives lie.
     pub charts: ChartFolder,
     /// Where the operator itself runs: the namespace of its ServiceAccount.
@@ -126,6 +139,9 @@ impl Actor {
             Action::Upgrade { cause, .. } => self.upgrade(*cause, subject).await,
             Action::Rollback { to, .. } => self.rollback(*to).await,
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
+            Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
+            // Each object ends in its own way: [`Self::reapply`].
+            Action::Reapply { .. } => Ok(()),
         }
     }
 
@@ -147,7 +163,7 @@ impl Actor {
         if !subject.namespace_is_ours {
             namespace::apply(&self.client, false).await?;
         }
-        crds::apply(&self.client, &self.helm, &archive, subject.crds).await?;
+        crds::apply(&self.client, &self.helm, &archive, Which::Due(subject.crds)).await?;
         let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
             labels: self.labels(desired, subject.release),
@@ -165,6 +181,15 @@ impl Actor {
             HelmOperation::Upgrade
         };
         self.measured(operation, run).await?;
+        Ok(())
+    }
+
+    async fn restore_crds(&self, crds: &[ObjectRef], subject: &Subject<'_>) -> Result<(), ActError> {
+        let Some(desired) = subject.desired else {
+            return Ok(());
+        };
+        let archive = self.charts.verified(&desired.chart)?;
+        crds::apply(&self.client, &self.helm, &archive, Which::These(crds)).await?;
         Ok(())
     }
 

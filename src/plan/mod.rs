@@ -5,6 +5,7 @@
 
 mod attempts;
 mod deletion;
+pub mod drift;
 mod foreign;
 mod hold;
 mod pause;
@@ -15,13 +16,15 @@ use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::ReleaseStatus;
+use crate::api::{DriftMode, ReleaseStatus};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, Refusal, Step};
+use crate::drift::ObjectRef;
 use crate::facts::{Observed, ReleaseFacts};
 use crate::helm::RevisionStatus;
 
 pub use attempts::{Attempts, Failure, UNINSTALL_FAILED};
+pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
 pub use pause::{SOON, pause};
@@ -61,6 +64,10 @@ pub struct Situation<'a> {
     pub observed: &'a Observed,
     /// Failures so far.
     pub attempts: &'a Attempts,
+    /// `spec.drift.mode`.
+    pub drift_mode: DriftMode,
+    /// What is known of the release's objects.
+    pub drift: &'a DriftState,
     /// A real comparison with the release is due, whatever the labels say.
     pub comparison_due: bool,
 }
@@ -83,6 +90,15 @@ pub enum Plan {
     Look,
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
+    /// The revision is as wanted: read what objects it consists of, then decide again.
+    ReadManifest {
+        /// The revision.
+        revision: u32,
+        /// When its record was last written.
+        recorded: Timestamp,
+    },
+    /// Compare these objects of the release with what they should be, then decide again.
+    Inspect(Vec<ObjectRef>),
     /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
     AwaitRemoval(Vec<String>),
     /// Change something.
@@ -111,6 +127,18 @@ pub enum Action {
         to: u32,
         /// The status that was found.
         found: RevisionStatus,
+    },
+    /// Apply these CRDs of the chart.
+    RestoreCrds {
+        /// The CRDs.
+        crds: Vec<ObjectRef>,
+    },
+    /// Put objects of the release right, without Helm and without a new revision.
+    Reapply {
+        /// The objects.
+        objects: Vec<ObjectRef>,
+        /// What is wrong with them, in words.
+        why: String,
     },
     /// Run `helm uninstall`.
     Uninstall {
@@ -179,7 +207,7 @@ fn unguarded(s: &Situation<'_>) -> Plan {
         };
     }
     if s.suspended {
-        return Plan::Hold(Hold::Suspended);
+        return drift::look_while_suspended(s).unwrap_or(Plan::Hold(Hold::Suspended));
     }
     let desired = match s.desired {
         Ok(desired) => desired,
@@ -201,6 +229,16 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
         // What ends a deletion is never put off.
         Plan::Act(Action::RemoveFinalizer) => false,
         Plan::Act(_) | Plan::Compare | Plan::Look => true,
+        // These change nothing, so nothing has to be known first.
+        Plan::ReadManifest { .. } | Plan::Inspect(_) => {
+            return match s.attempts.blocked_until(s.now) {
+                Some(until) => Plan::Wait {
+                    until,
+                    why: Wait::Backoff,
+                },
+                None => plan,
+            };
+        }
         Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return plan,
     };
     if tries && let Some(until) = s.attempts.blocked_until(s.now) {

@@ -9,11 +9,12 @@ use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::DriverUpgrades;
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
+    Comparison, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
     SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
+mod drift;
 mod foreign;
 mod route;
 
@@ -28,6 +29,8 @@ struct Case {
     observed: Observed,
     attempts: Attempts,
     comparison_due: bool,
+    drift_mode: DriftMode,
+    drift: DriftState,
 }
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
@@ -47,6 +50,9 @@ impl Case {
             observed: fixtures::observed(),
             attempts: Attempts::default(),
             comparison_due: false,
+            // Objects are compared in tests of their own.
+            drift_mode: DriftMode::Ignore,
+            drift: DriftState::default(),
         }
     }
 
@@ -97,6 +103,8 @@ impl Case {
             catalogue: &Catalogue::compiled_in().unwrap(),
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
+            drift_mode: self.drift_mode,
+            drift: &self.drift,
         })
     }
 

@@ -11,6 +11,9 @@ use crate::plan::{Action, Cause};
 /// Operations that are kept.
 const KEPT: usize = 10;
 
+/// Of them, most that put objects right.
+const MOST_REAPPLIED: usize = 5;
+
 /// Most characters of a message.
 const MAX_MESSAGE: usize = 256;
 
@@ -26,8 +29,27 @@ pub struct Ended {
 /// The history before, with what has just ended.
 pub fn append(report: &Report<'_>) -> Vec<Operation> {
     let before = report.previous.map_or(&[][..], |previous| &previous.history);
-    let new = report.ended.and_then(|ended| operation(report, before, ended));
-    new.into_iter().chain(before.iter().cloned()).take(KEPT).collect()
+    let Some(new) = report.ended.and_then(|ended| operation(report, before, ended)) else {
+        return before.to_vec();
+    };
+    keep(new, before)
+}
+
+/// The new operation, then the older ones. What is put right again and again takes one place, and all that was put right never
+/// so many that nothing else can be seen.
+fn keep(new: Operation, before: &[Operation]) -> Vec<Operation> {
+    let is_reapply = |entry: &&Operation| entry.operation == OperationKind::Reapply;
+    let run = before.iter().take_while(is_reapply).count();
+    let mut kept = vec![new];
+    for (at, earlier) in before.iter().enumerate() {
+        let again = at < run && is_reapply(&&kept[0]) && kept[0].message == earlier.message;
+        let too_many = is_reapply(&earlier) && kept.iter().filter(is_reapply).count() >= MOST_REAPPLIED;
+        if !again && !too_many {
+            kept.push(earlier.clone());
+        }
+    }
+    kept.truncate(KEPT);
+    kept
 }
 
 fn operation(report: &Report<'_>, before: &[Operation], ended: &Ended) -> Option<Operation> {
@@ -54,6 +76,12 @@ fn operation(report: &Report<'_>, before: &[Operation], ended: &Ended) -> Option
             None,
             format!("the release was left {found}, back to revision {to}"),
         ),
+        Action::RestoreCrds { crds } => {
+            let names: Vec<_> = crds.iter().map(|crd| crd.name.as_str()).collect();
+            let why = format!("CRDs were gone or changed: {}", names.join(", "));
+            (OperationKind::Reapply, None, why)
+        }
+        Action::Reapply { why, .. } => (OperationKind::Reapply, None, format!("changed by others: {why}")),
         Action::Uninstall { hooks: true } => (
             OperationKind::Uninstall,
             None,

@@ -84,6 +84,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Recovering",
             format!("Helm release {release} was left {found} and is being freed"),
         ),
+        Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. }) => as_observed(report, &release),
         Plan::Act(_) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
@@ -123,6 +124,8 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Hold(_)
         | Plan::Look
         | Plan::Compare
+        | Plan::ReadManifest { .. }
+        | Plan::Inspect(_)
         | Plan::Wait {
             why: Wait::Backoff, ..
         } => as_observed(report, &release),
