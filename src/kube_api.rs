@@ -69,10 +69,10 @@ impl ApiError {
         self.code() == Some(409)
     }
 
-    /// Whether the API server refuses this very object, while others may well be accepted: an immutable field, a schema, a kind
-    /// that is just going.
+    /// Whether the API server refuses this very object, while others may well be accepted: an immutable field, a schema, a
+    /// webhook, a kind that is just going, or a binding to a role to which somebody has added rights that the operator lacks.
     pub fn is_about_object(&self) -> bool {
-        matches!(self.code(), Some(400 | 404 | 405 | 409 | 413 | 422))
+        matches!(self.code(), Some(400 | 403 | 404 | 405 | 409 | 413 | 422))
     }
 
     /// Whether the API server found the object itself at fault, so that sending it again cannot help.

@@ -20,6 +20,13 @@ pub struct Finding {
     pub repair: Repair,
 }
 
+impl Finding {
+    /// True where the API server does not let it be put right as things are.
+    pub const fn is_impossible(&self) -> bool {
+        matches!(self.repair, Repair::Impossible(_))
+    }
+}
+
 /// What puts an object right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {

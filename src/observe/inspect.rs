@@ -1,7 +1,7 @@
 //! Reads objects of the release and asks the API server, by dry runs, what Helm's apply would make of them.
 
 use futures::StreamExt as _;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -54,47 +54,60 @@ async fn inspect_one(
         mark,
         finding,
     };
-    let missing = || {
-        let finding = Finding {
-            fields: Vec::new(),
-            managers: Vec::new(),
-            repair: Repair::Create,
-        };
-        Ok(inspection(None, Some(finding)))
-    };
     let Some(served) = kinds.resolve(&object.kind).await? else {
-        return missing();
+        return Ok(inspection(None, Some(missing())));
     };
     let api = served.api::<DynamicObject>(kinds.client(), object.namespace.as_deref());
+    let wanted = served.place(wanted);
+    let mut before = None;
+    loop {
+        let Some(live) = read(&api, object).await? else {
+            return Ok(inspection(None, Some(missing())));
+        };
+        let mark = Some(Mark::of(&live.metadata));
+        let finding = match before {
+            // Nobody has written the object between the two requests that the finding comes from.
+            Some((known, finding)) if known == mark => return Ok(inspection(mark, finding)),
+            _ => compare(&api, manager, object, &live, &wanted).await?,
+        };
+        if finding.is_none() {
+            return Ok(inspection(mark, None));
+        }
+        before = Some((mark, finding));
+    }
+}
+
+fn missing() -> Finding {
+    Finding {
+        fields: Vec::new(),
+        managers: Vec::new(),
+        repair: Repair::Create,
+    }
+}
+
+async fn read(api: &Api<DynamicObject>, object: &ObjectRef) -> Result<Option<DynamicObject>, ApiError> {
     let call = api.get(&object.name);
-    let Some(live) = found(deadline(API_DEADLINE, format!("read {object}"), call).await)? else {
-        return missing();
-    };
-    let mark = Some(Mark::of(&live.metadata));
+    found(deadline(API_DEADLINE, format!("read {object}"), call).await)
+}
+
+async fn compare(
+    api: &Api<DynamicObject>,
+    manager: &str,
+    object: &ObjectRef,
+    live: &DynamicObject,
+    wanted: &Value,
+) -> Result<Option<Finding>, ApiError> {
     let params = PatchParams::apply(manager).force().dry_run();
-    let wanted = Patch::Apply(served.place(wanted));
+    let wanted = Patch::Apply(wanted);
     let call = api.patch(&object.name, &params, &wanted);
     match deadline(API_DEADLINE, format!("compare {object}"), call).await {
-        Ok(applied) => {
-            let finding = judge(object, &whole(&live), &whole(&applied), manager);
-            Ok(inspection(mark, finding))
-        }
-        Err(error) if error.is_about_object() => Ok(inspection(mark, Some(refused(&error.to_string())))),
+        Ok(applied) => Ok(judge(object, &whole(live), &whole(&applied), manager)),
+        Err(error) if error.is_about_object() => Ok(Some(refused(&error.to_string()))),
         Err(error) => Err(error),
     }
 }
 
 /// The object as JSON.
 fn whole(object: &DynamicObject) -> Value {
-    let mut whole = object.data.clone();
-    if let Some(types) = &object.types {
-        whole["apiVersion"] = types.api_version.clone().into();
-        whole["kind"] = types.kind.clone().into();
-    }
-    whole["metadata"] = metadata(&object.metadata);
-    whole
-}
-
-fn metadata(metadata: &ObjectMeta) -> Value {
-    serde_json::to_value(metadata).unwrap_or_default()
+    serde_json::to_value(object).unwrap_or_default()
 }

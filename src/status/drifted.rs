@@ -66,7 +66,7 @@ pub fn judge(report: &Report<'_>) -> Drifted {
 
 fn returning(report: &Report<'_>) -> Option<Verdict> {
     let all: Vec<_> = report.drift.returning().collect();
-    let refused = |(_, finding): &&(_, &Finding)| matches!(finding.repair, Repair::Impossible(_));
+    let refused = |(_, finding): &&(_, &Finding)| finding.is_impossible();
     let refused: Vec<_> = all.iter().filter(refused).copied().collect();
     if !refused.is_empty() {
         let what = describe(refused.into_iter());

@@ -49,7 +49,7 @@ pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> P
     let due: Vec<_> = s
         .drift
         .findings()
-        .filter(|(object, finding)| !is_impossible(finding) && s.drift.may_correct(object, s.now))
+        .filter(|(object, finding)| !finding.is_impossible() && s.drift.may_correct(object, s.now))
         .collect();
     if corrects && !due.is_empty() {
         return Plan::Act(Action::Reapply {
@@ -83,16 +83,12 @@ fn moved(s: &Situation<'_>, manifest: &Manifest) -> Vec<ObjectRef> {
         (Some(before), Some(Seen::Marked(mark))) => before.as_ref() != Some(mark),
     };
     let refused = |object: &&ObjectRef| {
-        s.drift.finding(object).is_some_and(is_impossible) && s.drift.may_correct(object, s.now)
+        s.drift.finding(object).is_some_and(Finding::is_impossible) && s.drift.may_correct(object, s.now)
     };
     let moved = manifest
         .refs()
         .filter(|object| has_moved(object) || refused(object));
     moved.cloned().collect()
-}
-
-fn is_impossible(finding: &Finding) -> bool {
-    matches!(finding.repair, Repair::Impossible(_))
 }
 
 /// Nothing of a kind can be made while its CRD goes.

@@ -60,12 +60,20 @@ impl DriftState {
         self.inspected.get(object)
     }
 
-    /// Notes a comparison.
-    pub fn note(&mut self, object: ObjectRef, mark: Option<Mark>, finding: Option<Finding>) {
+    /// Notes a comparison. `jitter` is a number from 0 to 1.
+    pub fn note(
+        &mut self,
+        object: ObjectRef,
+        mark: Option<Mark>,
+        finding: Option<Finding>,
+        now: Timestamp,
+        jitter: f64,
+    ) {
         match finding {
-            Some(finding) => self.findings.insert(object.clone(), finding),
-            None => self.findings.remove(&object),
-        };
+            Some(finding) if finding.is_impossible() => self.refused(&object, finding, now, jitter),
+            Some(finding) => drop(self.findings.insert(object.clone(), finding)),
+            None => drop(self.findings.remove(&object)),
+        }
         self.inspected.insert(object, mark);
     }
 

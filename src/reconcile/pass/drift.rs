@@ -74,11 +74,14 @@ impl Pass<'_> {
                 mark,
                 finding,
             } = inspection;
-            tracing::debug!(%object, ?finding, "compared");
+            let fields = finding.as_ref().map(|finding| finding.fields.join(", "));
+            tracing::debug!(%object, ?fields, "compared");
             // The watch may not have told of this version yet.
             let seen = mark.clone().map_or(Seen::Absent, Seen::Marked);
             self.seen.insert(object.clone(), seen);
-            self.memory.drift.note(object, mark, finding);
+            self.memory
+                .drift
+                .note(object, mark, finding, self.now(), fastrand::f64());
         }
         self.overlay();
         if let Some(failure) = failure {
@@ -126,7 +129,7 @@ impl Pass<'_> {
                 }
                 Ok(Reapplied::Overtaken) => self.memory.drift.doubt(&object),
                 Ok(Reapplied::Refused(finding)) => {
-                    tracing::warn!(%object, ?finding, "cannot be put right");
+                    tracing::warn!(%object, repair = ?finding.repair, "cannot be put right");
                     self.memory.drift.refused(&object, finding, now, fastrand::f64());
                 }
                 Err(error) => failure = Some(api_failure(&error)),
