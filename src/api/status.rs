@@ -57,7 +57,7 @@ pub struct GpuModuleStatus {
     /// Generation of the GpuModule that this status was computed from.
     pub observed_generation: i64,
 
-    /// Configured, Installed, OperandsReady and their summary Ready.
+    /// Configured, Installed, OperandsReady, Drifted and the summary Ready.
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
@@ -110,7 +110,7 @@ pub struct ReleaseStatus {
 pub struct Operation {
     /// When it ended, or began where it is still running.
     pub time: Time,
-    /// Install, Upgrade, Rollback, Uninstall or Discard.
+    /// Install, Upgrade, Rollback, Uninstall, Discard or Reapply.
     pub operation: OperationKind,
     /// Chart version before, where there was a release.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,6 +140,8 @@ pub enum OperationKind {
     Uninstall,
     /// The Secret of a revision that was in Helm's way was deleted.
     Discard,
+    /// Objects of the release that somebody had changed were put right; no new revision.
+    Reapply,
 }
 
 /// How an operation ended, if it did.
@@ -201,16 +203,19 @@ pub enum ConditionType {
     Installed,
     /// NVIDIA's operands work on the GPU nodes.
     OperandsReady,
+    /// Objects of the release are other than the release made them. True is the bad case.
+    Drifted,
     /// True exactly when the state is Ready.
     Ready,
 }
 
 impl ConditionType {
     /// Every type.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Configured,
         Self::Installed,
         Self::OperandsReady,
+        Self::Drifted,
         Self::Ready,
     ];
 
@@ -220,6 +225,7 @@ impl ConditionType {
             Self::Configured => "Configured",
             Self::Installed => "Installed",
             Self::OperandsReady => "OperandsReady",
+            Self::Drifted => "Drifted",
             Self::Ready => "Ready",
         }
     }

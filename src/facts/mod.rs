@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use semver::Version;
 
 use crate::catalogue::MinorVersion;
+use crate::drift::{Mark, ObjectRef};
 
 /// What is known of the release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,15 @@ pub struct RevisionContent {
     pub values_digest: String,
 }
 
+/// What a watch sees of an object of the release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// There is none, or it has lost the marks by which Helm knows it.
+    Absent,
+    /// It is there.
+    Marked(Mark),
+}
+
 /// Everything observed in one pass.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -72,6 +82,8 @@ pub struct Observed {
     pub deployments: Vec<DeploymentFacts>,
     /// Every CRD of the cluster by name.
     pub crds: BTreeMap<String, CrdFacts>,
+    /// Objects of the release by what a watch of their metadata sees; those that no watch has told of yet are left out.
+    pub objects: BTreeMap<ObjectRef, Seen>,
     /// Version of the API server.
     pub kubernetes: MinorVersion,
 }

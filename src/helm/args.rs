@@ -128,6 +128,13 @@ pub(super) fn get_values(release: &ReleaseRef, revision: Option<u32>) -> Vec<OsS
     positional(args, [release.name.as_ref()])
 }
 
+/// `helm get manifest`: the objects of a revision as YAML, hooks left out.
+pub(super) fn get_manifest(release: &ReleaseRef, revision: u32) -> Vec<OsString> {
+    let mut args = command(&["get", "manifest"], release);
+    args.extend(revision_flag(Some(revision)));
+    positional(args, [release.name.as_ref()])
+}
+
 /// `helm show crds`: the YAML documents in the `crds` folders of a chart and its dependencies.
 pub(super) fn show_crds(chart: &Path) -> Vec<OsString> {
     positional(vec!["show".into(), "crds".into()], [chart.as_os_str()])

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::{Action, Cause, Hold, Plan, Situation, Wait, recovery, route};
+use super::{Action, Cause, Hold, Plan, Situation, Wait, drift, recovery, route};
 use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{
@@ -126,8 +126,10 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
         Some(compared) if !matches_wanted(compared, desired) && !accepted => Cause::ForeignChange,
         Some(compared) if !matches_wanted(compared, desired) => Cause::Changed,
         // Labels of a revision that others made are copies; only the comparison counts.
-        Some(_) if !latest.made_by_module() => return Plan::Keep,
-        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => return Plan::Keep,
+        Some(_) if !latest.made_by_module() => return drift::step(s, desired, latest),
+        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => {
+            return drift::step(s, desired, latest);
+        }
         _ => Cause::Changed,
     };
     let layout = route::layout_of(s, latest, &installed);

@@ -10,11 +10,12 @@ use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
+    Comparison, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
     RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
+mod drift;
 mod foreign;
 mod recovery;
 mod route;
@@ -36,6 +37,8 @@ struct Case {
     attempts: Attempts,
     comparison_due: bool,
     interrupted: Option<Operation>,
+    drift_mode: DriftMode,
+    drift: DriftState,
 }
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
@@ -61,6 +64,9 @@ impl Case {
             attempts: Attempts::default(),
             comparison_due: false,
             interrupted: None,
+            // Objects are compared in tests of their own.
+            drift_mode: DriftMode::Ignore,
+            drift: DriftState::default(),
         }
     }
 
@@ -119,6 +125,8 @@ impl Case {
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
             interrupted: self.interrupted.as_ref(),
+            drift_mode: self.drift_mode,
+            drift: &self.drift,
         })
     }
 

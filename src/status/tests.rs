@@ -10,6 +10,7 @@ use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
+mod drift;
 mod drivers;
 mod history;
 mod operands;
@@ -26,6 +27,8 @@ struct Case {
     plan: Plan,
     failure: Option<Failure>,
     ended: Option<Ended>,
+    drift_mode: DriftMode,
+    drift: DriftState,
 }
 
 impl Case {
@@ -47,6 +50,8 @@ impl Case {
             plan: Plan::Keep,
             failure: None,
             ended: None,
+            drift_mode: DriftMode::Correct,
+            drift: DriftState::default(),
         }
     }
 
@@ -61,6 +66,8 @@ impl Case {
             plan: &self.plan,
             failure: self.failure.as_ref(),
             ended: self.ended.as_ref(),
+            drift_mode: self.drift_mode,
+            drift: &self.drift,
             next_attempt: None,
             handled_reconcile_at: None,
         });

@@ -8,6 +8,7 @@ mod by_hand;
 mod changes;
 mod crd;
 mod delete;
+mod drift;
 mod foreign;
 mod helm3;
 mod install;

@@ -83,6 +83,7 @@ impl<'a> World<'a> {
                 Plan::Keep => return Rest::Kept,
                 Plan::Hold(hold) => return Rest::Held(hold),
                 Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
+                Plan::ReadManifest { .. } | Plan::Inspect(_) => unreachable!("drift is ignored here"),
                 Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
                 Plan::AwaitRemoval(_) => self.case.observed.policies.clear(),
@@ -140,6 +141,7 @@ impl<'a> World<'a> {
                 self.undecodable.retain(|one| one != revision);
                 Ok(())
             }
+            Action::RestoreCrds { .. } | Action::Reapply { .. } => unreachable!("drift is ignored here"),
             Action::Upgrade { to, .. } => self.upgrade(to),
             Action::Rollback { to, .. } => self.rollback(*to),
             Action::Uninstall { .. } => self.uninstall(),

@@ -11,7 +11,7 @@ use crate::plan::{Action, Failure};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
 
-fn api_failure(error: &ApiError) -> Failure {
+pub(super) fn api_failure(error: &ApiError) -> Failure {
     Failure {
         reason: "ApiCallFailed",
         message: error.to_string(),
@@ -23,8 +23,9 @@ impl Pass<'_> {
     pub(super) async fn look(&mut self) {
         self.observed = Observed {
             comparison: self.observed.comparison.take(),
-            ..observe_views(self.context)
+            ..observe_views(self.context, &self.memory)
         };
+        self.overlay();
         match observe::look(&self.context.actor.client).await {
             Ok(look) => look.put_into(&mut self.observed),
             Err(error) => self.fail(api_failure(&error)),
@@ -55,7 +56,7 @@ impl Pass<'_> {
         }
     }
 
-    fn fail(&mut self, failure: Failure) {
+    pub(super) fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
         let now = self.now();
         self.memory.attempts.failed(failure, now, fastrand::f64());
@@ -102,6 +103,9 @@ impl Pass<'_> {
 
     /// Executes an action.
     pub(super) async fn act(&mut self, action: &Action) -> Result<Acted, Error> {
+        if let Action::Reapply { objects, why } = action {
+            return Ok(self.reapply(objects, why).await);
+        }
         let step = match self.step(action) {
             Ok(step) => step,
             Err(refusal) => {
@@ -132,6 +136,9 @@ impl Pass<'_> {
             Ok(()) => {
                 if matches!(action, Action::Upgrade { .. }) {
                     self.memory.attempts.succeeded();
+                }
+                if let Action::RestoreCrds { crds } = action {
+                    self.restored(crds);
                 }
                 self.ended = Some(Ended {
                     action: action.clone(),
