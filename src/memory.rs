@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
 use crate::facts::{Comparison, ExistingRelease};
-use crate::plan::{Attempts, Settling};
+use crate::plan::{Attempts, DriftState, Settling};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -29,6 +29,8 @@ pub struct Memory {
     pub compare_at: Timestamp,
     /// UID of the newest revision's Secret before the last helm command, by which it should have become an older one or be gone.
     pub unmoved: Option<String>,
+    /// What became of the release's objects.
+    pub drift: DriftState,
     /// The status as last written; the object in the watch's cache may be older.
     pub written: Option<GpuModuleStatus>,
 }
@@ -44,6 +46,7 @@ impl Memory {
             nfd: Settling::default(),
             compare_at: next_comparison(now, jitter),
             unmoved: None,
+            drift: DriftState::default(),
             written: None,
         }
     }
@@ -51,12 +54,14 @@ impl Memory {
     /// Notes a comparison and plans the next one.
     pub fn compared(&mut self, comparison: Option<Comparison>, now: Timestamp, jitter: f64) {
         self.comparison = comparison;
+        self.drift.inspect_again();
         self.compare_at = next_comparison(now, jitter);
     }
 
     /// Begins anew because a user asks for it: no pause, and a comparison at once.
     pub fn force(&mut self, now: Timestamp) {
         self.attempts.succeeded();
+        self.drift.force();
         self.compare_at = now;
     }
 }

@@ -7,7 +7,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::api::{FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER};
+use crate::api::{ConditionType, FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER, OperationKind, Outcome};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 use crate::lease::Mandate;
 
@@ -45,12 +45,10 @@ impl Publisher {
         let before = previous.map_or(&[][..], |status| &status.conditions);
         let object = module.object_ref(&());
         // All at once: were they to hang, they would cost one deadline together.
-        join_all(
-            news(before, &status.conditions)
-                .iter()
-                .map(|news| self.tell(&object, news)),
-        )
-        .await;
+        let correction = correction(previous, status);
+        let news = news(before, &status.conditions).into_iter().chain(correction);
+        let news: Vec<_> = news.collect();
+        join_all(news.iter().map(|news| self.tell(&object, news))).await;
         Ok(())
     }
 
@@ -105,7 +103,7 @@ fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     });
     changed
         .map(|condition| Event {
-            type_: if condition.status == "False" {
+            type_: if condition.status == bad(&condition.type_) {
                 EventType::Warning
             } else {
                 EventType::Normal
@@ -116,6 +114,29 @@ fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
             secondary: None,
         })
         .collect()
+}
+
+/// The status in which a condition is nothing good.
+fn bad(type_: &str) -> &'static str {
+    if type_ == ConditionType::Drifted.as_str() {
+        "True"
+    } else {
+        "False"
+    }
+}
+
+/// An Event for objects that were put right; no condition need have changed by that.
+fn correction(previous: Option<&GpuModuleStatus>, status: &GpuModuleStatus) -> Option<Event> {
+    let newest = status.history.first()?;
+    let known = previous.and_then(|previous| previous.history.first());
+    let put_right = newest.operation == OperationKind::Reapply && newest.outcome == Outcome::Succeeded;
+    (put_right && known != Some(newest)).then(|| Event {
+        type_: EventType::Normal,
+        reason: "DriftCorrected".to_owned(),
+        note: Some(newest.message.clone()),
+        action: "Reapply".to_owned(),
+        secondary: None,
+    })
 }
 
 #[cfg(test)]

@@ -121,6 +121,7 @@ impl Lead {
         let actor = Actor {
             client: client.clone(),
             helm,
+            kinds: views.kinds(),
             charts: ChartFolder::new(args.charts_dir),
             own_namespace: args.namespace,
             identity: identity.clone(),

@@ -5,6 +5,7 @@ mod crds;
 mod discard;
 mod finalizer;
 mod namespace;
+mod reapply;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,15 +18,20 @@ use crate::api::{
     RELEASE_NAME, RELEASE_NAMESPACE,
 };
 use crate::desired::Desired;
+use crate::drift::ObjectRef;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
 use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
+use crate::observe::Kinds;
 use crate::plan::{Action, Cause, Failure, NfdCrds, RECOVERY_FAILED, UNINSTALL_FAILED};
+
+use crds::Which;
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
+pub use reapply::Reapplied;
 
 /// Revisions that Helm keeps; each is a Secret of about 115 KB.
 const HISTORY_MAX: u32 = 5;
@@ -81,7 +87,9 @@ impl ActError {
                 Action::AddFinalizer
                 | Action::RemoveFinalizer
                 | Action::OpenNamespace
-                | Action::Discard { .. },
+                | Action::Discard { .. }
+                | Action::RestoreCrds { .. }
+                | Action::Reapply { .. },
             ) => "HelmFailed",
         };
         Failure {
@@ -97,6 +105,8 @@ pub struct Actor {
     pub client: Client,
     /// The helm binary.
     pub helm: Helm,
+    /// How kinds are served.
+    pub kinds: Kinds,
     /// Where the chart archives lie.
     pub charts: ChartFolder,
     /// Where the operator itself runs: the namespace of its ServiceAccount.
@@ -135,6 +145,9 @@ impl Actor {
             Action::Rollback { to, .. } => self.rollback(*to).await,
             Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
+            Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
+            // Each object ends in its own way: [`Self::reapply`].
+            Action::Reapply { .. } => Ok(()),
         }
     }
 
@@ -156,7 +169,11 @@ impl Actor {
         if !subject.namespace_is_ours {
             namespace::apply(&self.client, false).await?;
         }
-        crds::apply(&self.client, &self.helm, &archive, subject.crds, subject.nfd_crds).await?;
+        let due = Which::Due {
+            present: subject.crds,
+            nfd: subject.nfd_crds,
+        };
+        crds::apply(&self.client, &self.helm, &archive, due).await?;
         let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
             labels: self.labels(desired, subject.release),
@@ -174,6 +191,15 @@ impl Actor {
             HelmOperation::Upgrade
         };
         self.measured(operation, run).await?;
+        Ok(())
+    }
+
+    async fn restore_crds(&self, crds: &[ObjectRef], subject: &Subject<'_>) -> Result<(), ActError> {
+        let Some(desired) = subject.desired else {
+            return Ok(());
+        };
+        let archive = self.charts.verified(&desired.chart)?;
+        crds::apply(&self.client, &self.helm, &archive, Which::These(crds)).await?;
         Ok(())
     }
 

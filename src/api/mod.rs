@@ -5,14 +5,16 @@
 mod bounded;
 mod gpu_module;
 mod names;
+mod nfd;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
-pub use gpu_module::{DriverMode, DriverSpec, GpuModule, GpuModuleSpec};
+pub use gpu_module::{DriftMode, DriftSpec, DriverMode, DriverSpec, GpuModule, GpuModuleSpec};
 pub use names::*;
+pub use nfd::NodeFeatureDiscovery;
 pub use status::{
-    AdoptionStatus, ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, NodeFeatureDiscovery,
-    Operation, OperationKind, Outcome, ReleaseStatus, State, condition,
+    AdoptionStatus, ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind,
+    Outcome, ReleaseStatus, State, condition,
 };
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DriverBranch, DriverMode};
+use super::{DriverBranch, DriverMode, NodeFeatureDiscovery};
 
 /// The state that the Kyma dashboard and CLI show for a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,7 @@ pub struct GpuModuleStatus {
     /// Generation of the GpuModule that this status was computed from.
     pub observed_generation: i64,
 
-    /// Configured, Installed, OperandsReady and their summary Ready.
+    /// Configured, Installed, OperandsReady, Drifted and the summary Ready.
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
@@ -145,7 +145,7 @@ const fn is_zero(number: &u32) -> bool {
 pub struct Operation {
     /// When it ended, or began where it is still running.
     pub time: Time,
-    /// Install, Upgrade, Rollback, Uninstall or Discard.
+    /// Install, Upgrade, Rollback, Uninstall, Discard or Reapply.
     pub operation: OperationKind,
     /// Chart version before, where there was a release.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +175,8 @@ pub enum OperationKind {
     Uninstall,
     /// The Secret of a revision that was in Helm's way was deleted.
     Discard,
+    /// Objects of the release that somebody had changed were put right; no new revision.
+    Reapply,
 }
 
 /// How an operation ended, if it did.
@@ -202,33 +204,6 @@ pub struct DriverStatus {
     /// Release of the Garden Linux NVIDIA installer; absent with mode Preinstalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installer_release: Option<String>,
-}
-
-/// Whose Node Feature Discovery labels the nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum NodeFeatureDiscovery {
-    /// The one in NVIDIA's chart, a part of the release.
-    #[default]
-    Module,
-    /// One that was there already; the release only gives it a rule for Garden Linux.
-    Cluster,
-}
-
-impl NodeFeatureDiscovery {
-    /// The word in the status and in release labels.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Module => "Module",
-            Self::Cluster => "Cluster",
-        }
-    }
-
-    /// Reads a release label.
-    pub fn from_label(label: &str) -> Option<Self> {
-        [Self::Module, Self::Cluster]
-            .into_iter()
-            .find(|whose| whose.as_str() == label)
-    }
 }
 
 /// Count of GPU nodes.
@@ -263,16 +238,19 @@ pub enum ConditionType {
     Installed,
     /// NVIDIA's operands work on the GPU nodes.
     OperandsReady,
+    /// Objects of the release are other than the release made them. True is the bad case.
+    Drifted,
     /// True exactly when the state is Ready.
     Ready,
 }
 
 impl ConditionType {
     /// Every type.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Configured,
         Self::Installed,
         Self::OperandsReady,
+        Self::Drifted,
         Self::Ready,
     ];
 
@@ -282,6 +260,7 @@ impl ConditionType {
             Self::Configured => "Configured",
             Self::Installed => "Installed",
             Self::OperandsReady => "OperandsReady",
+            Self::Drifted => "Drifted",
             Self::Ready => "Ready",
         }
     }

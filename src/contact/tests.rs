@@ -176,7 +176,7 @@ async fn the_real_client_introduces_itself_and_is_noted() {
         agents,
         [concat!("user-agent: gpu-manager/", env!("CARGO_PKG_VERSION"))]
     );
-    let answered = contacts.with(|answered| answered[&nodes()]);
+    let (answered, _) = contacts.with(|answered| answered[&nodes()]);
     assert!(answered > registered, "the answer was not noted");
 }
 

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use semver::Version;
 
 use super::{
-    HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision, SurroundingNamespace,
-    Surroundings,
+    CrdFacts, HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
+    SurroundingNamespace, Surroundings,
 };
 use crate::api::{NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
 use crate::catalogue::DriverLayout;
@@ -34,6 +34,7 @@ pub fn observed() -> Observed {
         neighbours: Vec::new(),
         deployments: Vec::new(),
         crds: BTreeMap::new(),
+        objects: BTreeMap::new(),
         kubernetes: "1.36".parse().unwrap(),
     }
 }
@@ -83,6 +84,15 @@ pub fn policy(owner: Option<HelmOwner>, state: Option<&str>) -> PolicyFacts {
         chart: None,
         state: state.map(ToOwned::to_owned),
         error: None,
+    }
+}
+
+/// A CRD that was applied with that digest and is unchanged since; without one, somebody else's.
+pub fn crd(spec_digest: Option<&str>) -> CrdFacts {
+    CrdFacts {
+        spec_digest: spec_digest.map(ToOwned::to_owned),
+        as_applied: spec_digest.is_some(),
+        terminating: false,
     }
 }
 

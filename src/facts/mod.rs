@@ -26,6 +26,7 @@ use std::sync::Arc;
 use semver::Version;
 
 use crate::catalogue::MinorVersion;
+use crate::drift::{Mark, ObjectRef};
 
 /// What is known of the release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,15 @@ pub struct RevisionContent {
     pub chart_version: Version,
     /// SHA-256 of its values, comparable to [`crate::desired::Desired::values_digest`].
     pub values_digest: String,
+}
+
+/// What a watch sees of an object of the release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// There is none, or it has lost the marks by which Helm knows it.
+    Absent,
+    /// It is there.
+    Marked(Mark),
 }
 
 /// Everything observed in one pass.
@@ -81,6 +91,8 @@ pub struct Observed {
     pub deployments: Vec<DeploymentFacts>,
     /// Every CRD of the cluster by name.
     pub crds: BTreeMap<String, CrdFacts>,
+    /// Objects of the release by what a watch of their metadata sees; those that no watch has told of yet are left out.
+    pub objects: BTreeMap<ObjectRef, Seen>,
     /// Version of the API server.
     pub kubernetes: MinorVersion,
 }

@@ -14,8 +14,8 @@ use semver::Version;
 use serde_json::Value;
 
 use crate::api::{
-    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART,
-    LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION, NodeFeatureDiscovery,
+    ANNOTATION_SPEC_DIGEST, ANNOTATION_SPEC_GENERATION, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY,
+    LABEL_CHART, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION, NodeFeatureDiscovery,
 };
 use crate::catalogue::DriverLayout;
 use crate::facts::{
@@ -186,7 +186,11 @@ pub fn deployment(deployment: &Deployment) -> DeploymentFacts {
 
 /// A CRD.
 pub fn crd(crd: &PartialObjectMeta<CustomResourceDefinition>) -> CrdFacts {
+    let annotation = |key: &str| crd.annotations().get(key);
+    let applied = annotation(ANNOTATION_SPEC_GENERATION).and_then(|generation| generation.parse().ok());
     CrdFacts {
-        spec_digest: crd.annotations().get(ANNOTATION_SPEC_DIGEST).cloned(),
+        spec_digest: annotation(ANNOTATION_SPEC_DIGEST).cloned(),
+        as_applied: crd.metadata.generation == applied,
+        terminating: crd.metadata.deletion_timestamp.is_some(),
     }
 }

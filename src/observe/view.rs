@@ -73,6 +73,11 @@ impl<F: Clone + PartialEq> View<F> {
         self.read(|collected| collected.facts.clone())
     }
 
+    /// The facts of that name, of an object without a namespace.
+    pub fn get(&self, name: &str) -> Option<F> {
+        self.read(|collected| collected.facts.get(name).cloned())
+    }
+
     /// Whether there is an object of that name, without a namespace.
     pub fn contains(&self, name: &str) -> bool {
         self.read(|collected| collected.facts.contains_key(name))

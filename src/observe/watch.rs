@@ -117,7 +117,8 @@ impl Watched {
         }
     }
 
-    fn tell(&self) {
+    /// Wakes the reconciler.
+    pub fn tell(&self) {
         self.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 

@@ -1,6 +1,7 @@
 //! What can be done to the release, and the reasons for it in words.
 
 use crate::desired::Step;
+use crate::drift::ObjectRef;
 use crate::helm::RevisionStatus;
 
 /// A change.
@@ -32,6 +33,18 @@ pub enum Action {
         revision: u32,
         /// Why.
         why: Obstacle,
+    },
+    /// Apply these CRDs of the chart.
+    RestoreCrds {
+        /// The CRDs.
+        crds: Vec<ObjectRef>,
+    },
+    /// Put objects of the release right, without Helm and without a new revision.
+    Reapply {
+        /// The objects.
+        objects: Vec<ObjectRef>,
+        /// What is wrong with them, in words.
+        why: String,
     },
     /// Run `helm uninstall`.
     Uninstall {

@@ -135,7 +135,7 @@ pub fn step(s: &Situation<'_>) -> Option<Plan> {
         .filter(|existing| existing.uid == running.uid && existing.wanted_chart == desired.chart.version);
     let Some(existing) = read else {
         return if can_act {
-            Some(Plan::Inspect { revision })
+            Some(Plan::ReadExisting { revision })
         } else {
             held(Unadopted::NotAsked { listing: None })
         };

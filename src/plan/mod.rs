@@ -7,6 +7,7 @@ mod action;
 mod adoption;
 mod attempts;
 mod deletion;
+pub mod drift;
 mod foreign;
 mod hold;
 mod nfd;
@@ -19,15 +20,17 @@ use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::{AdoptionStatus, Operation, ReleaseStatus};
+use crate::api::{AdoptionStatus, DriftMode, Operation, ReleaseStatus};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, Refusal};
+use crate::drift::ObjectRef;
 use crate::facts::Observed;
 use crate::helm::RevisionStatus;
 
 pub use action::{Action, Cause, Obstacle};
 pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
+pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
 pub use nfd::{NfdCrds, SETTLING, Settling};
@@ -77,6 +80,10 @@ pub struct Situation<'a> {
     pub observed: &'a Observed,
     /// Failures so far.
     pub attempts: &'a Attempts,
+    /// `spec.drift.mode`.
+    pub drift_mode: DriftMode,
+    /// What is known of the release's objects.
+    pub drift: &'a DriftState,
     /// A real comparison with the release is due, whatever the labels say.
     pub comparison_due: bool,
     /// The operation that the status says is under way, though nothing runs now: a process died over it.
@@ -102,10 +109,19 @@ pub enum Plan {
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
     /// The release is not the module's: read that revision, and what would be lost, then decide again.
-    Inspect {
+    ReadExisting {
         /// The revision.
         revision: u32,
     },
+    /// The revision is as wanted: read what objects it consists of, then decide again.
+    ReadManifest {
+        /// The revision.
+        revision: u32,
+        /// When its record was last written.
+        recorded: Timestamp,
+    },
+    /// Compare these objects of the release with what they should be, then decide again.
+    Inspect(Vec<ObjectRef>),
     /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
     AwaitRemoval(Vec<String>),
     /// Change something.
@@ -144,7 +160,7 @@ fn unguarded(s: &Situation<'_>) -> Plan {
         return plan;
     }
     if s.suspended {
-        return Plan::Hold(Hold::Suspended);
+        return drift::look_while_suspended(s).unwrap_or(Plan::Hold(Hold::Suspended));
     }
     let desired = match s.desired {
         Ok(desired) => desired,
@@ -166,12 +182,22 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
     // further can be deleted as if it had done nothing.
     let needs_finalizer = !matches!(
         plan,
-        Plan::Act(Action::OpenNamespace) | Plan::Inspect { .. } | Plan::Look
+        Plan::Act(Action::OpenNamespace) | Plan::ReadExisting { .. } | Plan::Look
     );
     let tries = match &plan {
         // What ends a deletion is never put off.
         Plan::Act(Action::RemoveFinalizer) => false,
-        Plan::Act(_) | Plan::Compare | Plan::Inspect { .. } | Plan::Look => true,
+        Plan::Act(_) | Plan::Compare | Plan::ReadExisting { .. } | Plan::Look => true,
+        // These change nothing, so nothing has to be known first.
+        Plan::ReadManifest { .. } | Plan::Inspect(_) => {
+            return match s.attempts.blocked_until(s.now) {
+                Some(until) => Plan::Wait {
+                    until,
+                    why: Wait::Backoff,
+                },
+                None => plan,
+            };
+        }
         Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return plan,
     };
     if tries && let Some(until) = s.attempts.blocked_until(s.now) {

@@ -6,7 +6,10 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::{NFD_WORKER, NodeFeatureDiscovery};
-use crate::facts::{Neighbour, NeighbourKind, Observed, ReleaseFacts};
+use crate::facts::{CrdFacts, Neighbour, NeighbourKind, Observed, ReleaseFacts};
+
+/// Suffix of the names of Node Feature Discovery's CRDs.
+const NFD_GROUP: &str = ".nfd.k8s-sigs.io";
 
 /// For how long the world has to be another one.
 pub const SETTLING: SignedDuration = SignedDuration::from_mins(1);
@@ -61,6 +64,27 @@ impl NfdCrds {
             NodeFeatureDiscovery::Cluster => Self::None,
             NodeFeatureDiscovery::Module if theirs(observed).next().is_some() => Self::Own,
             NodeFeatureDiscovery::Module => Self::All,
+        }
+    }
+
+    /// The same, and what somebody else has made stays as it is.
+    #[must_use]
+    pub const fn without_others(self) -> Self {
+        match self {
+            Self::All | Self::Own => Self::Own,
+            Self::None => Self::None,
+        }
+    }
+
+    /// True where the module applies the CRD of that name, which may be there. NVIDIA's are of use to no one else.
+    pub fn includes(self, name: &str, present: Option<&CrdFacts>) -> bool {
+        if !name.ends_with(NFD_GROUP) {
+            return true;
+        }
+        match self {
+            Self::All => true,
+            Self::Own => present.is_none_or(|crd| crd.spec_digest.is_some()),
+            Self::None => false,
         }
     }
 }

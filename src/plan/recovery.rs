@@ -57,7 +57,7 @@ fn free(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revisi
             }
             Ok(_) => {}
             Err(Unknown::NotRead) => {
-                return Plan::Inspect {
+                return Plan::ReadExisting {
                     revision: good.number,
                 };
             }

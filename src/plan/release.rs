@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::{Action, Cause, Hold, Plan, Situation, Wait, recovery, route};
+use super::{Action, Cause, Hold, Plan, Situation, Wait, drift, foreign, recovery, route};
 use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{
@@ -145,9 +145,13 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
     let cause = match compared {
         Some(compared) if !matches_wanted(compared, desired) && !accepted => Cause::ForeignChange,
         Some(compared) if !matches_wanted(compared, desired) => Cause::Changed,
+        // Somebody else's that is as wanted: `adoption` makes it the module's before its objects are looked at.
+        Some(_) if !foreign::is_ours(s) => return Plan::Keep,
         // Labels of a revision that others made are copies; only the comparison counts.
-        Some(_) if !latest.made_by_module() => return Plan::Keep,
-        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => return Plan::Keep,
+        Some(_) if !latest.made_by_module() => return drift::step(s, desired, latest),
+        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => {
+            return drift::step(s, desired, latest);
+        }
         _ => Cause::Changed,
     };
     let layout = route::layout_of(s, latest, &installed);
@@ -173,7 +177,7 @@ fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
             let layout = route::layout_of(s, good, &chart);
             upgrade(s, desired, layout, &chart, Cause::Retry)
         }
-        Err(Unknown::NotRead) => Plan::Inspect {
+        Err(Unknown::NotRead) => Plan::ReadExisting {
             revision: good.number,
         },
         Err(Unknown::Undecodable) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),

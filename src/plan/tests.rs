@@ -10,13 +10,14 @@ use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, Neighbour, NeighbourKind,
+    Comparison, DaemonSetFacts, DeploymentFacts, DriverImage, History, Neighbour, NeighbourKind,
     ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
 mod adoption;
 mod by_hand;
+mod drift;
 mod dropped;
 mod foreign;
 mod nfd;
@@ -43,6 +44,8 @@ struct Case {
     generation: i64,
     adopt: bool,
     listed: Option<AdoptionStatus>,
+    drift_mode: DriftMode,
+    drift: DriftState,
 }
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
@@ -76,6 +79,9 @@ impl Case {
             generation: 1,
             adopt: false,
             listed: None,
+            // Objects are compared in tests of their own.
+            drift_mode: DriftMode::Ignore,
+            drift: DriftState::default(),
         }
     }
 
@@ -137,6 +143,8 @@ impl Case {
             generation: self.generation,
             adopt: self.adopt,
             listed: self.listed.as_ref(),
+            drift_mode: self.drift_mode,
+            drift: &self.drift,
         })
     }
 

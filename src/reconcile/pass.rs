@@ -1,7 +1,12 @@
 //! One pass: plan, act, look again, until nothing is left to do now.
 
+mod drift;
 mod read;
 mod steps;
+
+use std::collections::BTreeMap;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -14,7 +19,8 @@ use crate::api::{
 };
 use crate::catalogue::Catalogue;
 use crate::desired::{self, Desired, Refusal};
-use crate::facts::Observed;
+use crate::drift::ObjectRef;
+use crate::facts::{Observed, Seen};
 use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::memory::Memory;
@@ -32,8 +38,9 @@ enum Acted {
     Interrupted,
 }
 
-fn observe_views(context: &Context) -> Observed {
-    context.views.observe(*lock(&context.kubernetes))
+fn observe_views(context: &Context, memory: &Memory) -> Observed {
+    let manifest = memory.drift.manifest().map(Arc::as_ref);
+    context.views.observe(*lock(&context.kubernetes), manifest)
 }
 
 /// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
@@ -58,6 +65,10 @@ pub struct Pass<'a> {
     forced_by: Option<String>,
     /// What has been done to the release and is not in the status yet.
     ended: Option<Ended>,
+    /// Objects of the release as read in this pass.
+    seen: BTreeMap<ObjectRef, Seen>,
+    /// CRDs of the chart that were applied in this pass.
+    restored: Vec<ObjectRef>,
     /// The version of the API server was read in this pass.
     version_read: bool,
 }
@@ -77,10 +88,12 @@ impl<'a> Pass<'a> {
             .map(|value| value.chars().take(status::MAX_ANNOTATION).collect());
         let forced = forced_by.is_some() && forced_by.as_ref() != handled;
         memory.attempts.observe_generation(generation);
+        memory.drift.observe_generation(generation);
+        memory.drift.fade(now);
         if forced {
             memory.force(now);
         }
-        let mut observed = observe_views(context);
+        let mut observed = observe_views(context, &memory);
         observed.comparison.clone_from(&memory.comparison);
         observed.existing.clone_from(&memory.existing);
         let nfd = memory.nfd.settle(&observed, now);
@@ -93,6 +106,8 @@ impl<'a> Pass<'a> {
             comparison_due: now >= memory.compare_at,
             forced_by,
             ended: None,
+            seen: BTreeMap::new(),
+            restored: Vec::new(),
             version_read: false,
             memory,
         }
@@ -112,19 +127,31 @@ impl<'a> Pass<'a> {
             tracing::debug!(?plan, "decided");
             match &plan {
                 Plan::Look => self.look().await,
-                Plan::Compare | Plan::Inspect { .. } => match self.read(&plan).await {
+                Plan::Compare | Plan::ReadExisting { .. } => match self.read(&plan).await {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
+                Plan::ReadManifest { revision, recorded } => {
+                    if matches!(self.read_manifest(*revision, *recorded).await, Acted::Interrupted) {
+                        return Ok(Requeue::await_change());
+                    }
+                }
+                Plan::Inspect(objects) => self.inspect(objects).await,
                 // A cluster is upgraded without any event that a watch would see.
                 Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
                     self.read_version().await;
                 }
                 Plan::Act(action) => {
-                    // A finalizer is set in a moment, and on the very object that the pass began with.
-                    if !matches!(action, Action::AddFinalizer | Action::RemoveFinalizer)
-                        && let Err(error) = self.publish(&plan).await
-                    {
+                    // A finalizer is set in a moment, and on the very object that the pass began with; objects are put
+                    // right in a moment, too.
+                    let in_a_moment = matches!(
+                        action,
+                        Action::AddFinalizer
+                            | Action::RemoveFinalizer
+                            | Action::RestoreCrds { .. }
+                            | Action::Reapply { .. }
+                    );
+                    if !in_a_moment && let Err(error) = self.publish(&plan).await {
                         // What has to be done does not depend on what can be said.
                         tracing::warn!(%error, "going on without the status");
                     }
@@ -167,6 +194,8 @@ impl<'a> Pass<'a> {
             attempts: &self.memory.attempts,
             comparison_due: self.comparison_due || self.is_unmoved(),
             interrupted: self.begun().filter(|_| self.ended.is_none()),
+            drift_mode: self.module.spec.drift_mode(),
+            drift: &self.memory.drift,
         }
     }
 
@@ -195,6 +224,7 @@ impl<'a> Pass<'a> {
         if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
             self.memory.attempts.succeeded();
         }
+        self.follow();
         let recheck = self.publish(plan).await?;
         if *plan == Plan::Keep {
             // Its values may be secret, and nobody asks for them any more.
@@ -234,6 +264,8 @@ impl<'a> Pass<'a> {
             plan,
             failure: self.failure(plan),
             ended: self.ended.as_ref(),
+            drift_mode: self.module.spec.drift_mode(),
+            drift: &self.memory.drift,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             handled_reconcile_at: self.forced_by.as_deref(),
         });

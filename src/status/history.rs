@@ -12,6 +12,9 @@ use crate::plan::{Action, Cause, Plan};
 /// Operations that are kept.
 const KEPT: usize = 10;
 
+/// Of them, most that put objects right.
+const MOST_REAPPLIED: usize = 5;
+
 /// Most characters of a message.
 const MAX_MESSAGE: usize = 256;
 
@@ -42,20 +45,41 @@ pub fn append(report: &Report<'_>) -> Vec<Operation> {
         })
     });
     let opened = match report.plan {
-        Plan::Act(action) => begin(report, earlier, action),
+        Plan::Act(action) if action.changes_release() => begin(report, earlier, action),
         _ => None,
     };
-    // Tries that fail alike are one entry, so that they do not push out what led to them.
-    let repeated = usize::from(earlier.first().zip(closed.as_ref()).is_some_and(|(old, new)| {
-        let alike = |operation: &Operation| Operation {
-            time: Time(Timestamp::UNIX_EPOCH),
-            revision: None,
-            ..operation.clone()
-        };
-        new.outcome != Outcome::Succeeded && alike(old) == alike(new)
-    }));
-    let kept = earlier.iter().skip(repeated).cloned();
-    opened.into_iter().chain(closed).chain(kept).take(KEPT).collect()
+    let kept = match closed {
+        Some(new) => keep(new, earlier),
+        None => earlier.to_vec(),
+    };
+    opened.into_iter().chain(kept).take(KEPT).collect()
+}
+
+/// The new operation, then the older ones. What is put right again and again takes one place, as do tries that fail alike, and all that
+/// was put right never so many that nothing else can be seen.
+fn keep(new: Operation, before: &[Operation]) -> Vec<Operation> {
+    let is_reapply = |entry: &&Operation| entry.operation == OperationKind::Reapply;
+    let run = before.iter().take_while(is_reapply).count();
+    let mut kept = vec![new];
+    for (at, earlier) in before.iter().enumerate() {
+        let again = at < run && is_reapply(&&kept[0]) && kept[0].message == earlier.message;
+        let failed_alike = at == 0 && kept[0].outcome != Outcome::Succeeded && is_alike(&kept[0], earlier);
+        let too_many = is_reapply(&earlier) && kept.iter().filter(is_reapply).count() >= MOST_REAPPLIED;
+        if !again && !failed_alike && !too_many {
+            kept.push(earlier.clone());
+        }
+    }
+    kept
+}
+
+/// The same operation with the same end, at another time.
+fn is_alike(one: &Operation, other: &Operation) -> bool {
+    let timeless = |operation: &Operation| Operation {
+        time: Time(Timestamp::UNIX_EPOCH),
+        revision: None,
+        ..operation.clone()
+    };
+    timeless(one) == timeless(other)
 }
 
 /// An operation that is about to begin.
@@ -133,6 +157,12 @@ fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> 
             None,
             format!("the release was left {found}, back to revision {to}"),
         ),
+        Action::RestoreCrds { crds } => {
+            let names: Vec<_> = crds.iter().map(|crd| crd.name.as_str()).collect();
+            let why = format!("CRDs were gone or changed: {}", names.join(", "));
+            (OperationKind::Reapply, None, why)
+        }
+        Action::Reapply { why, .. } => (OperationKind::Reapply, None, format!("changed by others: {why}")),
         Action::Discard { revision, why } => (
             OperationKind::Discard,
             None,

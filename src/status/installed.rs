@@ -92,6 +92,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
                 why.why()
             ),
         ),
+        Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. }) => as_observed(report, &release),
         Plan::Act(_) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
@@ -134,7 +135,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Hold(_)
         | Plan::Look
         | Plan::Compare
-        | Plan::Inspect { .. }
+        | Plan::ReadExisting { .. }
+        | Plan::ReadManifest { .. }
+        | Plan::Inspect(_)
         | Plan::Wait {
             why: Wait::Backoff, ..
         } => as_observed(report, &release),

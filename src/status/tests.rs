@@ -11,6 +11,7 @@ use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
 mod adoption;
+mod drift;
 mod drivers;
 mod history;
 mod operands;
@@ -28,6 +29,8 @@ struct Case {
     plan: Plan,
     failure: Option<Failure>,
     ended: Option<Ended>,
+    drift_mode: DriftMode,
+    drift: DriftState,
 }
 
 impl Case {
@@ -55,6 +58,8 @@ impl Case {
             plan: Plan::Keep,
             failure: None,
             ended: None,
+            drift_mode: DriftMode::Correct,
+            drift: DriftState::default(),
         }
     }
 
@@ -70,6 +75,8 @@ impl Case {
             plan: &self.plan,
             failure: self.failure.as_ref(),
             ended: self.ended.as_ref(),
+            drift_mode: self.drift_mode,
+            drift: &self.drift,
             next_attempt: None,
             handled_reconcile_at: None,
         });

@@ -90,6 +90,7 @@ impl Lab {
             actor: Actor {
                 client: client.clone(),
                 helm,
+                kinds: views.kinds(),
                 charts: ChartFolder::new(fake.charts()),
                 own_namespace: "kyma-system".to_owned(),
                 identity: "gpu-manager-0".to_owned(),

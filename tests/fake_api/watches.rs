@@ -9,7 +9,7 @@ use crate::lab::{Lab, ready_policy};
 use crate::server::{CRDS, FakeApi, Fault, NODES, ROLE_BINDINGS, SECRETS, Verb};
 
 fn observe(lab: &Lab) -> Observed {
-    lab.views.observe("1.36".parse().expect("a version"))
+    lab.views.observe("1.36".parse().expect("a version"), None)
 }
 
 fn nodes_seen(lab: &Lab) -> Vec<String> {

@@ -10,7 +10,7 @@ use crate::facts::ExistingRelease;
 fn it_is_read_before_anything_is_said_of_it_and_nothing_is_changed() {
     let mut case = Case::by_hand("26.3.3", guide(), DEPLOYED);
     let read = case.observed.existing.take();
-    assert_eq!(case.plan(), Plan::Inspect { revision: 1 });
+    assert_eq!(case.plan(), Plan::ReadExisting { revision: 1 });
     case.observed.existing = read;
     assert_eq!(case.reason(), "ReleaseNotAdopted");
     assert!(!case.finalizer, "a GpuModule that goes no further is let go");
@@ -20,7 +20,7 @@ fn it_is_read_before_anything_is_said_of_it_and_nothing_is_changed() {
     // The chart that is wanted is another one now: other defaults, another list.
     let mut case = Case::by_hand("26.3.3", guide(), DEPLOYED);
     case.desired = resolve(json!({ "chartVersion": "26.3.3" }));
-    assert_eq!(case.plan(), Plan::Inspect { revision: 1 });
+    assert_eq!(case.plan(), Plan::ReadExisting { revision: 1 });
 }
 
 #[test]
@@ -223,9 +223,9 @@ fn after_a_first_step_that_failed_the_way_still_begins_with_what_the_release_has
     assert_eq!(case.plan(), Plan::Act(retry));
     // Another process has not read it yet.
     case.observed.existing = None;
-    assert_eq!(case.plan(), Plan::Inspect { revision: 1 });
+    assert_eq!(case.plan(), Plan::ReadExisting { revision: 1 });
     case.change_latest(|latest| latest.status = RevisionStatus::PendingUpgrade);
-    assert_eq!(case.plan(), Plan::Inspect { revision: 1 });
+    assert_eq!(case.plan(), Plan::ReadExisting { revision: 1 });
     case.read("26.3.3", guide());
     let why = Obstacle::AnotherLine;
     assert_eq!(case.plan(), Plan::Act(Action::Discard { revision: 2, why }));

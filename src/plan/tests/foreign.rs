@@ -25,10 +25,8 @@ fn a_foreign_stack_is_never_touched() {
     assert!(held(&other_name).to_string().contains("gpu-operator/nvidia"));
 
     let mut other_module = Case::ours(&[RevisionStatus::Deployed]);
-    other_module
-        .observed
-        .crds
-        .insert(OTHER_GPU_MODULE_CRD.to_owned(), CrdFacts { spec_digest: None });
+    let crds = &mut other_module.observed.crds;
+    crds.insert(OTHER_GPU_MODULE_CRD.to_owned(), fixtures::crd(None));
     assert_eq!(held(&other_module), Hold::Foreign(Foreign::OtherModule));
 
     for mut case in [by_hand, other_name] {
@@ -81,7 +79,7 @@ fn what_does_the_same_work_is_named_whether_anything_is_installed_or_not() {
         assert_eq!(held(&case).reason(), "GpuDriverModule");
 
         case.observed.neighbours.clear();
-        let crd = CrdFacts { spec_digest: None };
+        let crd = fixtures::crd(None);
         case.observed.crds.insert(GPU_DRIVER_CRD.to_owned(), crd);
         assert_eq!(held(&case).reason(), "GpuDriverModule");
         assert!(

@@ -114,7 +114,7 @@ fn without_rules_nothing_is_installed_beside_it() {
             .to_string()
             .starts_with("DaemonSet nfd/nfd-worker labels the nodes")
     );
-    let crd = CrdFacts { spec_digest: None };
+    let crd = fixtures::crd(None);
     case.observed.crds.insert(NODE_FEATURE_RULE_CRD.to_owned(), crd);
     assert_eq!(case.plan(), upgrade(Cause::Install));
 }

@@ -86,9 +86,10 @@ impl<'a> World<'a> {
                 Plan::Keep => return Rest::Kept,
                 Plan::Hold(hold) => return Rest::Held(hold),
                 Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
+                Plan::ReadManifest { .. } | Plan::Inspect(_) => unreachable!("drift is ignored here"),
                 Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
-                Plan::Inspect { revision } => self.inspect(revision),
+                Plan::ReadExisting { revision } => self.inspect(revision),
                 Plan::AwaitRemoval(_) => self.case.observed.policies.clear(),
                 Plan::Act(action) => self.act(&action),
             }
@@ -161,6 +162,7 @@ impl<'a> World<'a> {
                 self.undecodable.retain(|one| one != revision);
                 Ok(())
             }
+            Action::RestoreCrds { .. } | Action::Reapply { .. } => unreachable!("drift is ignored here"),
             Action::Upgrade { to, .. } => self.upgrade(to),
             Action::Rollback { to, .. } => self.rollback(*to),
             Action::Uninstall { .. } => self.uninstall(),

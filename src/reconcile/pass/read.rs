@@ -13,7 +13,7 @@ impl Pass<'_> {
     /// Reads what the plan asks for.
     pub(super) async fn read(&mut self, plan: &Plan) -> Acted {
         match plan {
-            Plan::Inspect { revision } => self.inspect(*revision).await,
+            Plan::ReadExisting { revision } => self.read_existing(*revision).await,
             _ => self.compare().await,
         }
     }
@@ -40,7 +40,7 @@ impl Pass<'_> {
     }
 
     /// Reads a revision that the module did not make, and the defaults of the wanted chart.
-    async fn inspect(&mut self, revision: u32) -> Acted {
+    async fn read_existing(&mut self, revision: u32) -> Acted {
         let (Ok(desired), ReleaseFacts::Read(history)) = (&self.desired, &self.observed.release) else {
             return Acted::Done;
         };

@@ -12,7 +12,7 @@ use crate::plan::{Action, Failure, NfdCrds};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
 
-fn api_failure(error: &ApiError) -> Failure {
+pub(super) fn api_failure(error: &ApiError) -> Failure {
     Failure {
         reason: "ApiCallFailed",
         message: error.to_string(),
@@ -25,8 +25,9 @@ impl Pass<'_> {
         self.observed = Observed {
             comparison: self.observed.comparison.take(),
             existing: self.observed.existing.take(),
-            ..observe_views(self.context)
+            ..observe_views(self.context, &self.memory)
         };
+        self.overlay();
         match observe::look(&self.context.actor.client).await {
             Ok(look) => look.put_into(&mut self.observed),
             Err(error) => self.fail(api_failure(&error)),
@@ -86,6 +87,9 @@ impl Pass<'_> {
 
     /// Executes an action.
     pub(super) async fn act(&mut self, action: &Action) -> Result<Acted, Error> {
+        if let Action::Reapply { objects, why } = action {
+            return Ok(self.reapply(objects, why).await);
+        }
         let step = match self.step(action) {
             Ok(step) => step,
             Err(refusal) => {
@@ -123,6 +127,9 @@ impl Pass<'_> {
             Ok(()) => {
                 if matches!(action, Action::Upgrade { .. }) {
                     self.memory.attempts.succeeded();
+                }
+                if let Action::RestoreCrds { crds } = action {
+                    self.restored(crds);
                 }
                 self.ended = Some(Ended {
                     action: action.clone(),
