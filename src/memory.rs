@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
-use crate::facts::Comparison;
+use crate::facts::{Comparison, Orphans};
 use crate::plan::{Attempts, DriftState};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
@@ -23,6 +23,8 @@ pub struct Memory {
     pub compare_at: Timestamp,
     /// UID of the newest revision's Secret before the last helm command, by which it should have become an older one or be gone.
     pub unmoved: Option<String>,
+    /// What failed upgrades have left behind beside a revision.
+    pub orphans: Option<Orphans>,
     /// What became of the release's objects.
     pub drift: DriftState,
     /// The status as last written; the object in the watch's cache may be older.
@@ -38,6 +40,7 @@ impl Memory {
             comparison: None,
             compare_at: next_comparison(now, jitter),
             unmoved: None,
+            orphans: None,
             drift: DriftState::default(),
             written: None,
         }

@@ -115,6 +115,12 @@ impl Manifest {
         self.objects.get(object)
     }
 
+    /// True where an object asks Helm to leave it where it is (annotation `helm.sh/resource-policy`).
+    pub fn is_kept(&self, object: &ObjectRef) -> bool {
+        let policy = |object: &Value| object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
+        self.objects.get(object).is_some_and(policy)
+    }
+
     /// The kinds, each with the namespaces that its objects name.
     pub fn kinds(&self) -> BTreeSet<(Kind, Option<String>)> {
         let kinds = self.objects.keys();

@@ -9,6 +9,7 @@ mod deletion;
 pub mod drift;
 mod foreign;
 mod hold;
+mod orphans;
 mod pause;
 mod recovery;
 mod release;
@@ -22,7 +23,7 @@ use crate::api::{DriftMode, Operation, ReleaseStatus};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::{Observed, ReleaseFacts};
+use crate::facts::{Observed, Orphans, ReleaseFacts};
 use crate::helm::RevisionStatus;
 
 pub use action::{Action, Cause, Obstacle};
@@ -68,6 +69,8 @@ pub struct Situation<'a> {
     pub recorded: Option<&'a ReleaseStatus>,
     /// What was observed.
     pub observed: &'a Observed,
+    /// What failed upgrades have left behind, if that was looked for.
+    pub orphans: Option<&'a Orphans>,
     /// Failures so far.
     pub attempts: &'a Attempts,
     /// `spec.drift.mode`.
@@ -105,6 +108,8 @@ pub enum Plan {
         /// When its record was last written.
         recorded: Timestamp,
     },
+    /// Find what these failed revisions have left behind, then decide again.
+    FindOrphans(Vec<u32>),
     /// Compare these objects of the release with what they should be, then decide again.
     Inspect(Vec<ObjectRef>),
     /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
@@ -171,7 +176,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
         Plan::Act(Action::RemoveFinalizer) => false,
         Plan::Act(_) | Plan::Compare | Plan::Look => true,
         // These change nothing, so nothing has to be known first.
-        Plan::ReadManifest { .. } | Plan::Inspect(_) => {
+        Plan::ReadManifest { .. } | Plan::FindOrphans(_) | Plan::Inspect(_) => {
             return match s.attempts.blocked_until(s.now) {
                 Some(until) => Plan::Wait {
                     until,

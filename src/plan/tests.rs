@@ -37,6 +37,7 @@ struct Case {
     attempts: Attempts,
     comparison_due: bool,
     interrupted: Option<Operation>,
+    orphans: Option<Orphans>,
     drift_mode: DriftMode,
     drift: DriftState,
 }
@@ -64,6 +65,7 @@ impl Case {
             attempts: Attempts::default(),
             comparison_due: false,
             interrupted: None,
+            orphans: None,
             // Objects are compared in tests of their own.
             drift_mode: DriftMode::Ignore,
             drift: DriftState::default(),
@@ -122,6 +124,7 @@ impl Case {
             recorded: self.recorded.as_ref(),
             observed: &self.observed,
             catalogue,
+            orphans: self.orphans.as_ref(),
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
             interrupted: self.interrupted.as_ref(),

@@ -131,6 +131,11 @@ impl<'a> Pass<'a> {
                         return Ok(Requeue::await_change());
                     }
                 }
+                Plan::FindOrphans(failed) => {
+                    if matches!(self.find_orphans(failed).await, Acted::Interrupted) {
+                        return Ok(Requeue::await_change());
+                    }
+                }
                 Plan::Inspect(objects) => self.inspect(objects).await,
                 // A cluster is upgraded without any event that a watch would see.
                 Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
@@ -145,6 +150,7 @@ impl<'a> Pass<'a> {
                             | Action::RemoveFinalizer
                             | Action::RestoreCrds { .. }
                             | Action::Reapply { .. }
+                            | Action::Prune { .. }
                     );
                     if !in_a_moment && let Err(error) = self.publish(&plan).await {
                         // What has to be done does not depend on what can be said.
@@ -183,6 +189,7 @@ impl<'a> Pass<'a> {
             recorded: self.previous().and_then(|status| status.release.as_ref()),
             observed: &self.observed,
             catalogue: &self.context.catalogue,
+            orphans: self.memory.orphans.as_ref(),
             attempts: &self.memory.attempts,
             comparison_due: self.comparison_due || self.is_unmoved(),
             interrupted: self.begun().filter(|_| self.ended.is_none()),

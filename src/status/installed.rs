@@ -92,7 +92,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
                 why.why()
             ),
         ),
-        Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. }) => as_observed(report, &release),
+        Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. } | Action::Prune { .. }) => {
+            as_observed(report, &release)
+        }
         Plan::Act(_) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
@@ -133,6 +135,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Look
         | Plan::Compare
         | Plan::ReadManifest { .. }
+        | Plan::FindOrphans(_)
         | Plan::Inspect(_)
         | Plan::Wait {
             why: Wait::Backoff, ..

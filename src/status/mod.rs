@@ -179,6 +179,7 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed, drifte
         | Plan::Look
         | Plan::Compare
         | Plan::ReadManifest { .. }
+        | Plan::FindOrphans(_)
         | Plan::Inspect(_)
         | Plan::AwaitRemoval(_)
         | Plan::Act(_) => State::Processing,

@@ -6,7 +6,7 @@
 
 mod state;
 
-use super::{Action, Plan, Situation};
+use super::{Action, Plan, Situation, orphans};
 use crate::api::DriftMode;
 use crate::desired::Desired;
 use crate::drift::{Finding, Manifest, ObjectRef, Repair};
@@ -23,6 +23,9 @@ const NAMED: usize = 3;
 
 /// The next step once the newest revision is deployed and as wanted.
 pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
+    if let Some(plan) = orphans::step(s, latest) {
+        return plan;
+    }
     if s.drift_mode == DriftMode::Ignore {
         return Plan::Keep;
     }

@@ -6,7 +6,7 @@ use crate::desired::{self, Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::{HelmError, RELEASE_FLAGS};
 use crate::kube_api::ApiError;
-use crate::observe;
+use crate::observe::{self, OrphansError};
 use crate::plan::{Action, Failure};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
@@ -90,6 +90,28 @@ impl Pass<'_> {
         }
     }
 
+    /// Finds what failed revisions have left behind beside the newest one.
+    pub(super) async fn find_orphans(&mut self, failed: &[u32]) -> Acted {
+        let Some(newest) = self.newest() else {
+            return Acted::Done;
+        };
+        let actor = &self.context.actor;
+        match observe::find_orphans(&actor.helm, &actor.kinds, &release(), newest, failed).await {
+            Ok(orphans) => {
+                self.memory.orphans = Some(orphans);
+                Acted::Done
+            }
+            Err(OrphansError::Helm(HelmError::Interrupted { .. })) => Acted::Interrupted,
+            Err(error) => {
+                self.fail(Failure {
+                    reason: "ManifestUnreadable",
+                    message: error.to_string(),
+                });
+                Acted::Failed
+            }
+        }
+    }
+
     /// The release of a chart that is only on the way to the wanted one.
     fn step(&self, action: &Action) -> Result<Option<Desired>, Refusal> {
         let (Action::Upgrade { to, .. }, Ok(desired)) = (action, &self.desired) else {
@@ -136,6 +158,11 @@ impl Pass<'_> {
             Ok(()) => {
                 if matches!(action, Action::Upgrade { .. }) {
                     self.memory.attempts.succeeded();
+                }
+                if matches!(action, Action::Prune { .. })
+                    && let Some(orphans) = &mut self.memory.orphans
+                {
+                    orphans.objects.clear();
                 }
                 if let Action::RestoreCrds { crds } = action {
                     self.restored(crds);
