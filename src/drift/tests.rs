@@ -38,7 +38,7 @@ fn judged(live: &Value, applied: &Value) -> Option<Finding> {
 #[test]
 fn what_an_apply_would_not_change_is_as_wanted() {
     let fields = helms(&json!({ "f:data": { "f:a": {} } }));
-    let live = object(&json!({ "data": { "a": "1" } }), &[fields.clone()]);
+    let live = object(&json!({ "data": { "a": "1" } }), &[fields]);
     let mut applied = live.clone();
     applied["metadata"]["resourceVersion"] = json!("8");
     applied["metadata"]["generation"] = json!(2);
@@ -214,7 +214,7 @@ fn a_mark_changes_with_writes_and_not_with_status() {
     let own = helms(&fields);
     let before = object(1, &[own.clone(), status("2026-11-30T08:00:00Z")]);
     assert_eq!(before, object(1, &[own.clone(), status("2026-11-30T09:00:00Z")]));
-    assert_ne!(before, object(2, &[own.clone()]));
+    assert_ne!(before, object(2, std::slice::from_ref(&own)));
     assert_ne!(before, object(1, &[own, entry("kubectl", "Update", &fields)]));
 }
 

@@ -84,8 +84,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Recovering",
             format!("Helm release {release} was left {found} and is being freed"),
         ),
-        Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. }) => as_observed(report, &release),
-        Plan::Act(_) => Verdict::no(
+        Plan::Act(
+            Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace | Action::Uninstall { .. },
+        ) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
         ),
@@ -126,6 +127,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Compare
         | Plan::ReadManifest { .. }
         | Plan::Inspect(_)
+        | Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. })
         | Plan::Wait {
             why: Wait::Backoff, ..
         } => as_observed(report, &release),

@@ -36,7 +36,7 @@ async fn two_writers_make_no_storm_and_the_other_one_is_named() -> Result<()> {
     let objects = Objects::of(&lab).await?;
     let policy = objects.find("ClusterPolicy", "cluster-policy")?;
 
-    let writer = async {
+    let stubborn = async {
         let end = Instant::now() + FIGHT;
         let mut writes = 0;
         while Instant::now() < end {
@@ -48,7 +48,7 @@ async fn two_writers_make_no_storm_and_the_other_one_is_named() -> Result<()> {
         anyhow::Ok(writes)
     };
     let told = lab.until_reason(ConditionType::Drifted, "DriftReturns");
-    let (writes, status) = tokio::try_join!(writer, told)?;
+    let (writes, status) = tokio::try_join!(stubborn, told)?;
     let corrected = corrections(&manager);
     println!("{writes} writes within {FIGHT:?} led to {corrected} corrections");
     ensure!(corrected <= MOST_CORRECTIONS, "{corrected} corrections");
