@@ -34,7 +34,7 @@ impl Kind {
 pub struct ObjectRef {
     /// Its kind.
     pub kind: Kind,
-    /// The namespace in the manifest. Without one, an object of a namespaced kind lies in the release's.
+    /// The namespace in the manifest, if it is another one than the release's.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
@@ -55,7 +55,7 @@ impl ObjectRef {
         let metadata = &object["metadata"];
         Some(Self {
             kind: Kind::new(object["apiVersion"].as_str()?, object["kind"].as_str()?),
-            namespace: text(&metadata["namespace"]),
+            namespace: text(&metadata["namespace"]).filter(|namespace| namespace != RELEASE_NAMESPACE),
             name: text(&metadata["name"])?,
         })
     }

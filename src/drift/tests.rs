@@ -7,7 +7,7 @@ use super::*;
 fn config_map() -> ObjectRef {
     ObjectRef {
         kind: Kind::new("v1", "ConfigMap"),
-        namespace: Some("gpu-operator".to_owned()),
+        namespace: None,
         name: "conf".to_owned(),
     }
 }
@@ -225,6 +225,8 @@ kind: ConfigMap
 metadata: {name: conf, namespace: gpu-operator, annotations: {a: b}}
 data: {mode: '0644', answer: 'on'}
 ---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: conf, namespace: elsewhere}}
+---
 ---
 apiVersion: nvidia.com/v1
 kind: ClusterPolicy
@@ -237,7 +239,7 @@ spec: {mode: 0644, on: yes, text: 'yes', version: 26.7}
 fn a_manifest_gets_what_helm_adds_and_is_read_as_helm_reads_it() {
     let manifest = Manifest::parse(3, Timestamp::UNIX_EPOCH, DOCUMENTS).unwrap();
     let objects: Vec<_> = manifest.refs().map(ToString::to_string).collect();
-    assert_eq!(objects, ["ClusterPolicy cluster-policy", "ConfigMap conf"]);
+    assert_eq!(objects, ["ClusterPolicy cluster-policy", "ConfigMap conf", "ConfigMap conf"]);
     let conf = manifest.object(&config_map()).unwrap();
     assert_eq!(
         conf["metadata"],
@@ -269,7 +271,8 @@ fn a_manifest_gets_what_helm_adds_and_is_read_as_helm_reads_it() {
             .collect::<Vec<_>>(),
         [
             ("ClusterPolicy".to_owned(), None),
-            ("ConfigMap".to_owned(), Some("gpu-operator".to_owned())),
+            ("ConfigMap".to_owned(), None),
+            ("ConfigMap".to_owned(), Some("elsewhere".to_owned())),
         ]
     );
 }
