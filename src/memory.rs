@@ -21,6 +21,8 @@ pub struct Memory {
     pub comparison: Option<Comparison>,
     /// When the next comparison is due by itself.
     pub compare_at: Timestamp,
+    /// UID of the newest revision's Secret before the last helm command, by which it should have become an older one or be gone.
+    pub unmoved: Option<String>,
     /// What became of the release's objects.
     pub drift: DriftState,
     /// The status as last written; the object in the watch's cache may be older.
@@ -35,6 +37,7 @@ impl Memory {
             attempts: Attempts::default(),
             comparison: None,
             compare_at: next_comparison(now, jitter),
+            unmoved: None,
             drift: DriftState::default(),
             written: None,
         }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::api::{ConditionType, FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER, OperationKind, Outcome};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+use crate::lease::Mandate;
 
 /// Most characters of an Event's note.
 const MAX_NOTE: usize = 1024;
@@ -35,6 +36,7 @@ impl Publisher {
     /// Writes the whole status by server-side apply.
     pub async fn write(
         &self,
+        _: &Mandate,
         module: &impl Resource<DynamicType = ()>,
         previous: Option<&GpuModuleStatus>,
         status: &GpuModuleStatus,

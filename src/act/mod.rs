@@ -2,6 +2,7 @@
 
 mod chart;
 mod crds;
+mod discard;
 mod finalizer;
 mod namespace;
 mod reapply;
@@ -21,9 +22,10 @@ use crate::drift::ObjectRef;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
+use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
 use crate::observe::Kinds;
-use crate::plan::{Action, Cause, Failure, UNINSTALL_FAILED};
+use crate::plan::{Action, Cause, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 
 use crds::Which;
 
@@ -78,13 +80,14 @@ impl ActError {
                 },
             ) => "InstallFailed",
             (Self::Helm(_), Action::Upgrade { .. }) => "UpgradeFailed",
-            (Self::Helm(_), Action::Rollback { .. }) => "RecoveryFailed",
+            (Self::Helm(_), Action::Rollback { .. }) => RECOVERY_FAILED,
             (Self::Helm(_), Action::Uninstall { .. }) => UNINSTALL_FAILED,
             (
                 Self::Helm(_),
                 Action::AddFinalizer
                 | Action::RemoveFinalizer
                 | Action::OpenNamespace
+                | Action::Discard { .. }
                 | Action::RestoreCrds { .. }
                 | Action::Reapply { .. },
             ) => "HelmFailed",
@@ -130,14 +133,15 @@ pub struct Subject<'a> {
 }
 
 impl Actor {
-    /// Executes `action`.
-    pub async fn act(&self, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
+    /// Executes `action`, for which a mandate is used up.
+    pub async fn act(&self, _: Mandate, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
         match action {
             Action::AddFinalizer => Ok(finalizer::add(&self.client, subject.module).await?),
             Action::RemoveFinalizer => Ok(finalizer::remove(&self.client, subject.module).await?),
             Action::OpenNamespace => Ok(self.open_namespace(subject).await?),
             Action::Upgrade { cause, .. } => self.upgrade(*cause, subject).await,
             Action::Rollback { to, .. } => self.rollback(*to).await,
+            Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
             Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
             // Each object ends in its own way: [`Self::reapply`].

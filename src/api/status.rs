@@ -108,9 +108,9 @@ pub struct ReleaseStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// When it ended.
+    /// When it ended, or began where it is still running.
     pub time: Time,
-    /// Install, Upgrade, Rollback, Uninstall or Reapply.
+    /// Install, Upgrade, Rollback, Uninstall, Discard or Reapply.
     pub operation: OperationKind,
     /// Chart version before, where there was a release.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,10 +118,10 @@ pub struct Operation {
     /// Chart version that was to be installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Newest revision of the release afterwards, where there is one.
+    /// Newest revision of the release afterwards, where there is one; while it runs, the revision that it makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// Succeeded or Failed.
+    /// Succeeded, Failed, Running or Interrupted.
     pub outcome: Outcome,
     /// Why it was done, or why it failed.
     pub message: String,
@@ -138,17 +138,23 @@ pub enum OperationKind {
     Rollback,
     /// `helm uninstall`.
     Uninstall,
+    /// The Secret of a revision that was in Helm's way was deleted.
+    Discard,
     /// Objects of the release that somebody had changed were put right; no new revision.
     Reapply,
 }
 
-/// How an operation ended.
+/// How an operation ended, if it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Outcome {
     /// As it should.
     Succeeded,
     /// With an error.
     Failed,
+    /// Not yet.
+    Running,
+    /// The operator ended before it did; what came of it was found and put right afterwards.
+    Interrupted,
 }
 
 /// The driver that the module asks NVIDIA's operator for.

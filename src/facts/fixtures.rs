@@ -41,6 +41,7 @@ pub fn observed() -> Observed {
 pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
     let revision = |(number, status): (u32, &RevisionStatus)| Revision {
         number,
+        uid: number.to_string(),
         status: *status,
         changed: NOW,
         fingerprint: Some(fingerprint.to_owned()),

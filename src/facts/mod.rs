@@ -35,8 +35,15 @@ pub enum ReleaseFacts {
 /// What a real comparison through Helm found out about a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// The revision that was read.
-    pub revision: u32,
+    /// UID of the Secret of the revision that was read.
+    pub uid: String,
+    /// What is in it; `None` where its Secret is there and Helm cannot decode it.
+    pub content: Option<RevisionContent>,
+}
+
+/// What Helm has stored of a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionContent {
     /// Its chart version.
     pub chart_version: Version,
     /// SHA-256 of its values, comparable to [`crate::desired::Desired::values_digest`].

@@ -113,9 +113,10 @@ pub(super) fn uninstall(release: &ReleaseRef, options: &UninstallOptions) -> Vec
 }
 
 /// `helm get metadata` as JSON.
-pub(super) fn get_metadata(release: &ReleaseRef) -> Vec<OsString> {
+pub(super) fn get_metadata(release: &ReleaseRef, revision: Option<u32>) -> Vec<OsString> {
     let mut args = command(&["get", "metadata"], release);
     args.push("--output=json".into());
+    args.extend(revision_flag(revision));
     positional(args, [release.name.as_ref()])
 }
 

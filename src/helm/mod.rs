@@ -170,12 +170,14 @@ impl Helm {
         found(self.change(verb, &args, deadline, OnShutdown::Finish, turn).await)
     }
 
-    /// The newest revision in short; `None` when there is no such release.
-    pub async fn get_metadata(&self, release: &ReleaseRef) -> Result<Option<ReleaseMetadata>, HelmError> {
-        found(
-            self.read("get metadata", &args::get_metadata(release), output::metadata)
-                .await,
-        )
+    /// A revision (the newest by default) in short; `None` when there is no such revision.
+    pub async fn get_metadata(
+        &self,
+        release: &ReleaseRef,
+        revision: Option<u32>,
+    ) -> Result<Option<ReleaseMetadata>, HelmError> {
+        let args = args::get_metadata(release, revision);
+        found(self.read("get metadata", &args, output::metadata).await)
     }
 
     /// The values that a revision (the newest by default) was made with, without the chart's defaults; `None` when

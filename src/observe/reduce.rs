@@ -29,6 +29,7 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
     let label = |name: &str| secret.labels().get(name);
     Some(Revision {
         number: label("version")?.parse().ok()?,
+        uid: secret.uid().unwrap_or_default(),
         status: RevisionStatus::from_label(label("status")?),
         changed,
         fingerprint: label(LABEL_FINGERPRINT).cloned(),

@@ -3,12 +3,14 @@
 //! [`decide`] names one step; the reconciler takes it, observes again and asks again, until nothing is left to do. Time is
 //! an argument, so each row of the truth table is a plain test.
 
+mod action;
 mod attempts;
 mod deletion;
 pub mod drift;
 mod foreign;
 mod hold;
 mod pause;
+mod recovery;
 mod release;
 mod route;
 
@@ -16,14 +18,15 @@ use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::{DriftMode, ReleaseStatus};
+use crate::api::{DriftMode, Operation, ReleaseStatus};
 use crate::catalogue::Catalogue;
-use crate::desired::{Desired, Refusal, Step};
+use crate::desired::{Desired, Refusal};
 use crate::drift::ObjectRef;
 use crate::facts::{Observed, ReleaseFacts};
 use crate::helm::RevisionStatus;
 
-pub use attempts::{Attempts, Failure, UNINSTALL_FAILED};
+pub use action::{Action, Cause, Obstacle};
+pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
@@ -32,8 +35,9 @@ pub use pause::{SOON, pause};
 #[cfg(test)]
 mod tests;
 
-/// How long a revision that somebody else's Helm has not finished is left alone: twice Helm's own default timeout.
-pub const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+/// After how many failed rollbacks the unfinished revision is deleted instead; a rollback can fail for ever where the revision to
+/// return to holds a kind that is no longer served.
+pub const ROLLBACK_TRIES: u32 = 3;
 
 /// After how many failed tries an uninstall goes on without NVIDIA's hook Jobs, which need a schedulable node and a
 /// pullable image.
@@ -48,6 +52,8 @@ pub const UNINSTALL_TRIES_WITH_HOOKS: u32 = 2;
 pub struct Situation<'a> {
     /// The time of this pass.
     pub now: Timestamp,
+    /// How long a revision that somebody else's Helm has not finished is left alone.
+    pub foreign_operation_limit: SignedDuration,
     /// The GpuModule has a deletion timestamp.
     pub deleting: bool,
     /// The GpuModule carries the module's finalizer.
@@ -70,6 +76,8 @@ pub struct Situation<'a> {
     pub drift: &'a DriftState,
     /// A real comparison with the release is due, whatever the labels say.
     pub comparison_due: bool,
+    /// The operation that the status says is under way, though nothing runs now: a process died over it.
+    pub interrupted: Option<&'a Operation>,
 }
 
 /// The next step.
@@ -103,73 +111,6 @@ pub enum Plan {
     AwaitRemoval(Vec<String>),
     /// Change something.
     Act(Action),
-}
-
-/// A change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Put the module's finalizer onto the GpuModule.
-    AddFinalizer,
-    /// Let the GpuModule go.
-    RemoveFinalizer,
-    /// Make the release's namespace and give the operator its rights in it.
-    OpenNamespace,
-    /// Apply the CRDs and run `helm upgrade --install`.
-    Upgrade {
-        /// What is wanted, or a step on the way to it.
-        to: Step,
-        /// Why.
-        cause: Cause,
-    },
-    /// Run `helm rollback` to free a release that a dead Helm process left locked.
-    Rollback {
-        /// The revision to return to.
-        to: u32,
-        /// The status that was found.
-        found: RevisionStatus,
-    },
-    /// Apply these CRDs of the chart.
-    RestoreCrds {
-        /// The CRDs.
-        crds: Vec<ObjectRef>,
-    },
-    /// Put objects of the release right, without Helm and without a new revision.
-    Reapply {
-        /// The objects.
-        objects: Vec<ObjectRef>,
-        /// What is wrong with them, in words.
-        why: String,
-    },
-    /// Run `helm uninstall`.
-    Uninstall {
-        /// Whether the chart's hook Jobs run.
-        hooks: bool,
-    },
-}
-
-/// Why the release is installed or upgraded; ends up in `helm history`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// There was no release.
-    Install,
-    /// The wanted release is another one.
-    Changed,
-    /// The last try failed.
-    Retry,
-    /// Somebody else changed the release.
-    ForeignChange,
-}
-
-impl Cause {
-    /// In words, for `helm history` and the status.
-    pub const fn why(self) -> &'static str {
-        match self {
-            Self::Install => "install",
-            Self::Changed => "values or chart changed",
-            Self::Retry => "the last try failed",
-            Self::ForeignChange => "the release was not as wanted",
-        }
-    }
 }
 
 /// What is waited for.

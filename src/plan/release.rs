@@ -3,9 +3,12 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait, drift, route};
-use crate::desired::{Desired, Step};
-use crate::facts::{Comparison, History, ReleaseFacts, Revision, SurroundingNamespace};
+use super::{Action, Cause, Hold, Plan, Situation, Wait, drift, recovery, route};
+use crate::catalogue::DriverLayout;
+use crate::desired::{Desired, DriverUpgrades, Step};
+use crate::facts::{
+    Comparison, HelmOwner, History, ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
+};
 use crate::helm::RevisionStatus;
 
 /// How soon a step on the way is looked at again, besides by its events.
@@ -29,32 +32,90 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         ReleaseFacts::Read(history) => history,
     };
     let Some(latest) = history.latest() else {
-        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
+        return unrecorded(s, desired);
     };
+    if let Some(plan) = recovery::undecodable(s, latest) {
+        return plan;
+    }
     match latest.status {
         RevisionStatus::Deployed => deployed(s, desired, latest),
-        RevisionStatus::Failed => failed(s, desired, history),
-        RevisionStatus::PendingInstall | RevisionStatus::PendingUpgrade | RevisionStatus::PendingRollback => {
-            unfinished(s, history, latest, latest.made_by_module())
-        }
-        // Helm only changes the status of the revision, so nothing says whose uninstall it is.
-        RevisionStatus::Uninstalling => unfinished(s, history, latest, false),
-        // Nothing of these runs; `helm upgrade --install` starts over.
-        RevisionStatus::Uninstalled | RevisionStatus::Superseded | RevisionStatus::Unknown => {
+        // Superseded: what came after it is gone, for example because nobody could decode it.
+        RevisionStatus::Failed | RevisionStatus::Superseded => failed(s, desired, history),
+        RevisionStatus::PendingInstall
+        | RevisionStatus::PendingUpgrade
+        | RevisionStatus::PendingRollback
+        | RevisionStatus::Uninstalling
+        // Helm upgrades from none of these, and rolls back from all.
+        | RevisionStatus::Unknown => recovery::unfinished(s, desired, history, latest),
+        // Nothing of it runs; `helm upgrade --install` starts over.
+        RevisionStatus::Uninstalled => {
             install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
         }
     }
 }
 
-fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
-    if s.comparison_due {
-        return Plan::Compare;
+/// What was read of that revision through Helm.
+pub fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
+    let comparison = s.observed.comparison.as_ref();
+    comparison.filter(|comparison| comparison.uid == revision.uid)
+}
+
+/// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
+/// before the revisions are.
+pub fn stands(s: &Situation<'_>) -> bool {
+    let surroundings = s.observed.surroundings.as_ref();
+    let owner = surroundings.and_then(|around| around.cluster_role.as_ref());
+    owner.is_some_and(|owner| is_ours(owner.as_ref()))
+}
+
+fn is_ours(owner: Option<&HelmOwner>) -> bool {
+    owner.is_some_and(HelmOwner::is_module_release)
+}
+
+/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets.
+fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
+    match recorded_chart(s).filter(|_| stands(s)) {
+        None => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
+        Some(chart) if s.catalogue.chart(&chart).is_some() => install(s, desired, record_anew(s, desired)),
+        Some(chart) => upgrade(
+            s,
+            desired,
+            route::usual_layout(s, &chart),
+            &chart,
+            Cause::RecordLost,
+        ),
     }
-    let compared = s
-        .observed
-        .comparison
-        .as_ref()
-        .filter(|comparison| comparison.revision == latest.number);
+}
+
+/// The chart that was recorded is installed again over its objects, so that Helm knows them all; what is wanted follows from there.
+/// A later chart would leave behind what only the earlier one has.
+pub fn record_anew(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let known = recorded_chart(s).filter(|chart| s.catalogue.chart(chart).is_some());
+    let again = known.filter(|chart| *chart != desired.chart.version);
+    let step = again.map_or_else(
+        || desired.step.clone(),
+        |chart| {
+            let by_object = s
+                .observed
+                .drivers
+                .iter()
+                .any(|driver| is_ours(driver.owner.as_ref()));
+            Step {
+                chart,
+                layout: if by_object {
+                    DriverLayout::NvidiaDriver
+                } else {
+                    DriverLayout::ClusterPolicy
+                },
+                drivers: DriverUpgrades::Held,
+            }
+        },
+    );
+    upgrade_to(step, Cause::RecordLost)
+}
+
+fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
+    let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
     let accepted = latest.made_by_module()
         || s.recorded
             .is_some_and(|known| known.revision == i64::from(latest.number));
@@ -80,7 +141,7 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
             why: Wait::Step { at: installed },
         };
     }
-    upgrade(s, desired, latest, &installed, cause)
+    upgrade(s, desired, layout, &installed, cause)
 }
 
 /// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
@@ -91,23 +152,22 @@ fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
         .and_then(|good| good.own_chart().cloned())
         .or_else(|| recorded_chart(s));
     match (worked, chart) {
-        (Some(good), Some(chart)) => upgrade(s, desired, good, &chart, Cause::Retry),
+        (Some(good), Some(chart)) => {
+            let layout = route::layout_of(s, good, &chart);
+            upgrade(s, desired, layout, &chart, Cause::Retry)
+        }
         (None, _) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
         (Some(_), None) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
     }
 }
 
-fn matches_wanted(found: &Comparison, desired: &Desired) -> bool {
+fn matches_wanted(found: &RevisionContent, desired: &Desired) -> bool {
     found.chart_version == desired.chart.version && found.values_digest == desired.values_digest
 }
 
 /// The chart that runs, as far as it is known without asking Helm.
 fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
-    let compared = s
-        .observed
-        .comparison
-        .as_ref()
-        .filter(|comparison| comparison.revision == latest.number);
+    let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
     match (compared, latest.own_chart()) {
         (Some(compared), _) => Some(compared.chart_version.clone()),
         (None, Some(own)) => Some(own.clone()),
@@ -116,7 +176,7 @@ fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
 }
 
 /// The chart that the module last left running in full.
-fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
+pub fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
     Version::parse(&s.recorded?.chart_version).ok()
 }
 
@@ -135,7 +195,7 @@ fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
 fn upgrade(
     s: &Situation<'_>,
     desired: &Desired,
-    running: &Revision,
+    layout: DriverLayout,
     installed: &Version,
     cause: Cause,
 ) -> Plan {
@@ -146,7 +206,7 @@ fn upgrade(
             wanted: wanted.clone(),
         });
     }
-    match route::next(s, desired, installed, route::layout_of(s, running, installed)) {
+    match route::next(s, desired, installed, layout) {
         Ok(next) => install(s, desired, upgrade_to(next, cause)),
         Err(via) => Plan::Hold(Hold::SkipsLine {
             installed: installed.clone(),
@@ -158,28 +218,4 @@ fn upgrade(
 
 fn upgrade_to(to: Step, cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade { to, cause })
-}
-
-/// An operation that has not ended.
-///
-/// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
-/// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
-fn unfinished(s: &Situation<'_>, history: &History, latest: &Revision, own: bool) -> Plan {
-    let deadline = latest.changed + FOREIGN_OPERATION_LIMIT;
-    if own || s.now >= deadline {
-        return rollback(history, latest);
-    }
-    Plan::Wait {
-        until: deadline,
-        why: Wait::ForeignOperation(latest.status),
-    }
-}
-
-/// Frees a locked release without deleting anything: back to what last worked, or else to the locked revision itself.
-fn rollback(history: &History, latest: &Revision) -> Plan {
-    let to = history.last_good().unwrap_or(latest).number;
-    Plan::Act(Action::Rollback {
-        to,
-        found: latest.status,
-    })
 }

@@ -12,7 +12,10 @@ use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
-use crate::api::{ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleStatus};
+use crate::api::{
+    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, Operation, Outcome,
+};
+use crate::catalogue::Catalogue;
 use crate::desired::{self, Desired, Refusal};
 use crate::drift::ObjectRef;
 use crate::facts::{Observed, Seen};
@@ -36,6 +39,15 @@ enum Acted {
 fn observe_views(context: &Context, memory: &Memory) -> Observed {
     let manifest = memory.drift.manifest().map(Arc::as_ref);
     context.views.observe(*lock(&context.kubernetes), manifest)
+}
+
+/// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
+fn wanted(module: &GpuModule, catalogue: &Catalogue) -> Result<Desired, Refusal> {
+    let wanted = desired::resolve(&module.spec, catalogue, RELEASE_FLAGS);
+    if module.metadata.deletion_timestamp.is_some() {
+        return wanted.or_else(|_| desired::resolve(&GpuModuleSpec::default(), catalogue, RELEASE_FLAGS));
+    }
+    wanted
 }
 
 /// One pass over a GpuModule that can be read.
@@ -84,7 +96,7 @@ impl<'a> Pass<'a> {
             module,
             context,
             generation,
-            desired: desired::resolve(&module.spec, &context.catalogue, RELEASE_FLAGS),
+            desired: wanted(module, &context.catalogue),
             observed,
             comparison_due: now >= memory.compare_at,
             forced_by,
@@ -164,6 +176,7 @@ impl<'a> Pass<'a> {
     fn situation(&self, now: Timestamp) -> Situation<'_> {
         Situation {
             now,
+            foreign_operation_limit: self.context.foreign_operation_limit,
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
             suspended: self.module.spec.suspend == Some(true),
@@ -172,7 +185,8 @@ impl<'a> Pass<'a> {
             observed: &self.observed,
             catalogue: &self.context.catalogue,
             attempts: &self.memory.attempts,
-            comparison_due: self.comparison_due,
+            comparison_due: self.comparison_due || self.is_unmoved(),
+            interrupted: self.begun().filter(|_| self.ended.is_none()),
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
         }
@@ -185,6 +199,18 @@ impl<'a> Pass<'a> {
     /// The status before; what this process wrote may be newer than what the watch has brought.
     fn previous(&self) -> Option<&GpuModuleStatus> {
         self.memory.written.as_ref().or(self.module.status.as_ref())
+    }
+
+    /// A helm command did not get past the newest revision; Helm may not see it at all.
+    fn is_unmoved(&self) -> bool {
+        let unmoved = self.memory.unmoved.as_ref();
+        unmoved.is_some_and(|unmoved| self.newest().is_some_and(|newest| newest.uid == *unmoved))
+    }
+
+    /// What the status says is under way.
+    fn begun(&self) -> Option<&Operation> {
+        let newest = self.previous()?.history.first();
+        newest.filter(|operation| operation.outcome == Outcome::Running)
     }
 
     async fn end(&mut self, plan: &Plan) -> Result<Requeue, Error> {
@@ -212,6 +238,10 @@ impl<'a> Pass<'a> {
 
     /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
     async fn publish(&mut self, plan: &Plan) -> Result<Option<Timestamp>, ApiError> {
+        // Another replica may lead by now, and knows better.
+        let Some(mandate) = (self.context.mandates)() else {
+            return Ok(None);
+        };
         let Computed { status, recheck } = status::compute(&Report {
             now: self.now(),
             generation: self.generation,
@@ -231,7 +261,7 @@ impl<'a> Pass<'a> {
         if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {
             self.context
                 .publisher
-                .write(self.module, self.previous(), &status)
+                .write(&mandate, self.module, self.previous(), &status)
                 .await?;
         }
         self.memory.written = Some(status);

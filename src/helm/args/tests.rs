@@ -113,7 +113,7 @@ fn uninstall_lines() {
 fn reading_lines() {
     assert_eq!(words(&super::version()), ["version", "--template={{.Version}}"]);
     assert_eq!(
-        words(&super::get_metadata(&release())),
+        words(&super::get_metadata(&release(), None)),
         [
             "get",
             "metadata",

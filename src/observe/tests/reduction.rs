@@ -145,7 +145,7 @@ fn a_heartbeat_changes_no_fact() {
 
 fn secret(labels: &Value) -> Option<Revision> {
     reduce::revision(&read::<PartialObjectMeta<Secret>>(json!({ "metadata": {
-        "name": "sh.helm.release.v1.gpu-operator.v3",
+        "name": "sh.helm.release.v1.gpu-operator.v3", "uid": "u-3",
         "creationTimestamp": "2026-11-30T08:00:00Z",
         "labels": labels,
         "managedFields": [
@@ -163,6 +163,7 @@ fn a_revision_is_read_from_labels() {
         "gpu-manager.kyma-project.io/revision": "3", "gpu-manager.kyma-project.io/chart": "26.7.0" });
     let expected = Revision {
         number: 3,
+        uid: "u-3".to_owned(),
         status: RevisionStatus::PendingUpgrade,
         changed: at("2026-11-30T08:05:00Z"),
         fingerprint: Some("abc".to_owned()),

@@ -3,7 +3,7 @@
 use super::{Acted, Pass, observe_views};
 use crate::act::{ActError, Subject, release};
 use crate::desired::{self, Desired, Refusal};
-use crate::facts::{Observed, SurroundingNamespace};
+use crate::facts::{Observed, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::{HelmError, RELEASE_FLAGS};
 use crate::kube_api::ApiError;
 use crate::observe;
@@ -48,6 +48,14 @@ impl Pass<'_> {
         }
     }
 
+    /// The newest revision.
+    pub(super) fn newest(&self) -> Option<&Revision> {
+        match &self.observed.release {
+            ReleaseFacts::Read(history) => history.latest(),
+            ReleaseFacts::Unreadable => None,
+        }
+    }
+
     pub(super) fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
         let now = self.now();
@@ -57,10 +65,14 @@ impl Pass<'_> {
     /// Reads the newest revision through Helm.
     pub(super) async fn compare(&mut self) -> Acted {
         self.comparison_due = false;
+        self.memory.unmoved = None;
+        let Some(newest) = self.newest().cloned() else {
+            return Acted::Done;
+        };
         if !self.read_version().await {
             return Acted::Failed;
         }
-        match observe::read_through_helm(&self.context.actor.helm, &release()).await {
+        match observe::read_through_helm(&self.context.actor.helm, &release(), &newest).await {
             Ok(comparison) => {
                 self.observed.comparison.clone_from(&comparison);
                 let now = self.now();
@@ -112,9 +124,14 @@ impl Pass<'_> {
             crds: &self.observed.crds,
             namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),
         };
+        let Some(mandate) = (self.context.mandates)() else {
+            return Ok(Acted::Interrupted);
+        };
         tracing::info!(?action, "acting");
-        let result = self.context.actor.act(action, &subject).await;
+        let newest = self.newest().map(|newest| newest.uid.clone());
+        let result = self.context.actor.act(mandate, action, &subject).await;
         self.context.views.retry_now();
+        self.memory.unmoved = newest.filter(|_| action.changes_release());
         match result {
             Ok(()) => {
                 if matches!(action, Action::Upgrade { .. }) {
