@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::{
@@ -79,15 +78,15 @@ impl fmt::Debug for ObjectRef {
 pub struct Manifest {
     /// The revision.
     pub revision: u32,
-    /// When its record was last written: a release that is installed anew counts from 1 again.
-    pub recorded: Timestamp,
+    /// UID of its Secret: a release that is installed anew counts from 1 again.
+    pub uid: String,
     objects: BTreeMap<ObjectRef, Value>,
 }
 
 impl Manifest {
     /// Reads what `helm get manifest` prints and adds what Helm adds when it applies: the marks by which an uninstall knows its
     /// objects. An object applied without them would lose them, and the uninstall would leave it behind without a word.
-    pub fn parse(revision: u32, recorded: Timestamp, documents: &str) -> Result<Self, String> {
+    pub fn parse(revision: u32, uid: &str, documents: &str) -> Result<Self, String> {
         // Helm reads YAML 1.1, where 0644 is a number in octal.
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(documents, options)
@@ -100,7 +99,7 @@ impl Manifest {
         }
         Ok(Self {
             revision,
-            recorded,
+            uid: uid.to_owned(),
             objects,
         })
     }

@@ -1,4 +1,3 @@
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -237,9 +236,12 @@ spec: {mode: 0644, on: yes, text: 'yes', version: 26.7}
 
 #[test]
 fn a_manifest_gets_what_helm_adds_and_is_read_as_helm_reads_it() {
-    let manifest = Manifest::parse(3, Timestamp::UNIX_EPOCH, DOCUMENTS).unwrap();
+    let manifest = Manifest::parse(3, "uid", DOCUMENTS).unwrap();
     let objects: Vec<_> = manifest.refs().map(ToString::to_string).collect();
-    assert_eq!(objects, ["ClusterPolicy cluster-policy", "ConfigMap conf", "ConfigMap conf"]);
+    assert_eq!(
+        objects,
+        ["ClusterPolicy cluster-policy", "ConfigMap conf", "ConfigMap conf"]
+    );
     let conf = manifest.object(&config_map()).unwrap();
     assert_eq!(
         conf["metadata"],
@@ -279,7 +281,7 @@ fn a_manifest_gets_what_helm_adds_and_is_read_as_helm_reads_it() {
 
 #[test]
 fn a_manifest_that_cannot_be_read_says_why() {
-    let read = |text| Manifest::parse(1, Timestamp::UNIX_EPOCH, text).unwrap_err();
+    let read = |text| Manifest::parse(1, "uid", text).unwrap_err();
     assert!(read("kind: ConfigMap\nmetadata: {name: a}\n").contains("no apiVersion"));
     assert!(!read("a: [").is_empty());
 }

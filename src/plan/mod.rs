@@ -102,8 +102,8 @@ pub enum Plan {
     ReadManifest {
         /// The revision.
         revision: u32,
-        /// When its record was last written.
-        recorded: Timestamp,
+        /// UID of its Secret.
+        uid: String,
     },
     /// Compare these objects of the release with what they should be, then decide again.
     Inspect(Vec<ObjectRef>),

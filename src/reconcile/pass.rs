@@ -127,8 +127,8 @@ impl<'a> Pass<'a> {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
-                Plan::ReadManifest { revision, recorded } => {
-                    if matches!(self.read_manifest(*revision, *recorded).await, Acted::Interrupted) {
+                Plan::ReadManifest { revision, uid } => {
+                    if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
                         return Ok(Requeue::await_change());
                     }
                 }

@@ -45,7 +45,7 @@ impl DriftState {
     pub fn manifest_of(&self, revision: &Revision) -> Option<&Manifest> {
         self.manifest
             .as_deref()
-            .filter(|manifest| manifest.revision == revision.number && manifest.recorded == revision.changed)
+            .filter(|manifest| manifest.revision == revision.number && manifest.uid == revision.uid)
     }
 
     /// Begins with the objects of another revision.

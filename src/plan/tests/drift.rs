@@ -46,6 +46,15 @@ fn finding(repair: Repair) -> Finding {
     }
 }
 
+/// What the newest revision consists of.
+fn manifest(case: &Case) -> Manifest {
+    let ReleaseFacts::Read(history) = &case.observed.release else {
+        panic!("unreadable")
+    };
+    let latest = history.latest().unwrap();
+    Manifest::parse(latest.number, &latest.uid, DOCUMENTS).unwrap()
+}
+
 /// A deployed release whose manifest is known, all objects compared and as wanted, all CRDs there.
 fn in_sync() -> Case {
     let mut case = Case::ours(&[RevisionStatus::Deployed]);
@@ -53,7 +62,8 @@ fn in_sync() -> Case {
     for crd in &case.desired.as_ref().unwrap().chart.crds {
         case.observed.crds.insert(crd.clone(), fixtures::crd(Some("d")));
     }
-    case.drift.begin(Manifest::parse(1, NOW, DOCUMENTS).unwrap());
+    let manifest = manifest(&case);
+    case.drift.begin(manifest);
     for object in [object("a"), object("b"), policy()] {
         see(&mut case, &object, "1");
         case.drift.note(object, Some(mark("1")), None, NOW, 0.0);
@@ -91,16 +101,20 @@ fn the_manifest_of_each_new_revision_is_read_and_every_object_compared_once() {
     let mut case = in_sync();
     assert_eq!(case.plan(), Plan::Keep);
     case.drift = DriftState::default();
-    let read = |revision, recorded| Plan::ReadManifest { revision, recorded };
-    assert_eq!(case.plan(), read(1, NOW));
-    case.drift.begin(Manifest::parse(1, NOW, DOCUMENTS).unwrap());
+    let read = |uid: &str| Plan::ReadManifest {
+        revision: 1,
+        uid: uid.to_owned(),
+    };
+    let wanted = manifest(&case);
+    assert_eq!(case.plan(), read(&wanted.uid));
+    case.drift.begin(wanted);
     let all = BTreeSet::from([object("a"), object("b"), policy()]).into_iter();
     assert_eq!(case.plan(), Plan::Inspect(all.collect()));
 
     // Installed anew, the release counts from 1 again.
     let mut anew = in_sync();
-    anew.change_latest(|latest| latest.changed = secs(9));
-    assert_eq!(anew.plan(), read(1, secs(9)));
+    anew.change_latest(|latest| latest.uid = "another".to_owned());
+    assert_eq!(anew.plan(), read("another"));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn changed() -> Finding {
 fn compared() -> Case {
     let mut case = Case::deployed(vec![node("a", 1)]);
     let documents = "{apiVersion: v1, kind: ConfigMap, metadata: {name: conf}}";
-    case.drift.begin(Manifest::parse(1, NOW, documents).unwrap());
+    case.drift.begin(Manifest::parse(1, "uid", documents).unwrap());
     for crd in &case.desired.as_ref().unwrap().chart.crds {
         case.observed.crds.insert(crd.clone(), fixtures::crd(Some("d")));
     }
