@@ -201,6 +201,15 @@ fn a_crd_comes_before_the_objects_of_its_kind() {
         .insert(crd.to_owned(), fixtures::crd(Some("d")));
     assert_eq!(case.plan(), Plan::Inspect(vec![policy()]));
 
+    // Gone once more: not before the pause is over, but then without any event.
+    case.observed.crds.remove(crd);
+    assert!(matches!(case.plan(), Plan::Inspect(_)), "nothing waits for it");
+    assert_eq!(case.drift.due(NOW), Some(secs(1)));
+    assert_eq!(case.plan_at(secs(1)), restore);
+    case.observed
+        .crds
+        .insert(crd.to_owned(), fixtures::crd(Some("d")));
+
     // Changed by somebody, or never the module's.
     case.observed.crds.get_mut(crd).unwrap().as_applied = false;
     assert_eq!(case.plan_at(secs(1)), restore);
@@ -233,7 +242,9 @@ fn what_comes_back_is_put_right_more_and_more_rarely_and_forgotten_when_it_stays
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
 
-    let forgotten = case.drift.due(now).unwrap();
+    let again = case.drift.due(now).unwrap();
+    assert_eq!(again, now + SignedDuration::from_mins(10));
+    let forgotten = case.drift.due(again).unwrap();
     assert_eq!(forgotten, now + SignedDuration::from_mins(20));
     case.drift.fade(forgotten - SignedDuration::from_secs(1));
     assert_eq!(case.drift.returning().count(), 1);

@@ -99,7 +99,7 @@ fn what_comes_back_names_who_writes_it_until_it_is_forgotten() {
     );
     assert_eq!(case.reason(ConditionType::Drifted), "DriftReturns");
     // The status changes without any event.
-    let later = computed.recheck.unwrap();
+    let later = case.drift.due(computed.recheck.unwrap()).unwrap();
     case.drift.fade(later);
     assert_eq!(case.reason(ConditionType::Drifted), "InSync");
 }
