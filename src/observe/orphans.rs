@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use kube::core::DynamicObject;
 
 use super::Kinds;
@@ -93,8 +92,8 @@ async fn read(
     let Some(documents) = helm.get_manifest(release, revision).await? else {
         return Ok(Err("Helm does not know it any more".to_owned()));
     };
-    // Nothing is kept of it, so it does not matter when it was recorded.
-    Ok(Manifest::parse(revision, Timestamp::UNIX_EPOCH, &documents))
+    // Nothing of it is kept, so it needs no identity.
+    Ok(Manifest::parse(revision, "", &documents))
 }
 
 async fn identity(kinds: &Kinds, object: &ObjectRef) -> Result<Identity, ApiError> {

@@ -105,8 +105,8 @@ pub enum Plan {
     ReadManifest {
         /// The revision.
         revision: u32,
-        /// When its record was last written.
-        recorded: Timestamp,
+        /// UID of its Secret.
+        uid: String,
     },
     /// Find what these failed revisions have left behind, then decide again.
     FindOrphans(Vec<u32>),

@@ -111,6 +111,7 @@ impl<'a> Pass<'a> {
     /// Takes steps until nothing is left to do now.
     pub async fn run(mut self) -> Result<Requeue, Error> {
         let result = self.steps().await;
+        self.follow();
         // Also after an error: what was counted and written stays true.
         *lock(&self.context.memory) = Some(self.memory);
         result
@@ -126,8 +127,8 @@ impl<'a> Pass<'a> {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
-                Plan::ReadManifest { revision, recorded } => {
-                    if matches!(self.read_manifest(*revision, *recorded).await, Acted::Interrupted) {
+                Plan::ReadManifest { revision, uid } => {
+                    if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
                         return Ok(Requeue::await_change());
                     }
                 }
@@ -223,7 +224,6 @@ impl<'a> Pass<'a> {
         if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
             self.memory.attempts.succeeded();
         }
-        self.follow();
         let recheck = self.publish(plan).await?;
         if *plan == Plan::Keep {
             self.context.metrics.set_last_success(self.now());

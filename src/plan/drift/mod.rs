@@ -42,7 +42,7 @@ pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> P
     let Some(manifest) = s.drift.manifest_of(latest) else {
         return Plan::ReadManifest {
             revision: latest.number,
-            recorded: latest.changed,
+            uid: latest.uid.clone(),
         };
     };
     let moved = moved(s, manifest);
