@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
-use crate::facts::{Comparison, ExistingRelease};
+use crate::facts::{Comparison, ExistingRelease, Orphans};
 use crate::plan::{Attempts, DriftState, Settling};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
@@ -29,6 +29,8 @@ pub struct Memory {
     pub compare_at: Timestamp,
     /// UID of the newest revision's Secret before the last helm command, by which it should have become an older one or be gone.
     pub unmoved: Option<String>,
+    /// What failed upgrades have left behind beside a revision.
+    pub orphans: Option<Orphans>,
     /// What became of the release's objects.
     pub drift: DriftState,
     /// The status as last written; the object in the watch's cache may be older.
@@ -46,6 +48,7 @@ impl Memory {
             nfd: Settling::default(),
             compare_at: next_comparison(now, jitter),
             unmoved: None,
+            orphans: None,
             drift: DriftState::default(),
             written: None,
         }

@@ -145,6 +145,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::api::Operation;
 
     fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Condition {
         Condition {
@@ -176,5 +177,44 @@ mod tests {
         assert_eq!(told, [("Ready", "NodesNotUsable"), ("Configured", "Configured")]);
         assert_eq!(news[0].note.as_ref().unwrap().len(), MAX_NOTE);
         assert!(matches!(news[0].type_, EventType::Warning));
+    }
+
+    #[test]
+    fn drift_is_the_bad_case_of_its_condition() {
+        for (status, type_) in [("True", EventType::Warning), ("False", EventType::Normal)] {
+            let news = news(&[], &[condition("Drifted", status, "Reason", "a")]);
+            assert_eq!(format!("{:?}", news[0].type_), format!("{type_:?}"));
+        }
+    }
+
+    #[test]
+    fn each_correction_is_told_once() {
+        let operation = |operation, secs| Operation {
+            time: Time(Timestamp::from_second(secs).unwrap()),
+            operation,
+            from: None,
+            to: None,
+            revision: Some(1),
+            outcome: Outcome::Succeeded,
+            message: "changed by others: ConfigMap a (data.x)".to_owned(),
+        };
+        let status = |history: Vec<Operation>| GpuModuleStatus {
+            history,
+            ..crate::status::unreadable("", 1, None, Timestamp::UNIX_EPOCH)
+        };
+        let install = status(vec![operation(OperationKind::Install, 1)]);
+        let corrected = status(vec![
+            operation(OperationKind::Reapply, 2),
+            operation(OperationKind::Install, 1),
+        ]);
+        let again = status(vec![
+            operation(OperationKind::Reapply, 3),
+            operation(OperationKind::Install, 1),
+        ]);
+        assert!(correction(None, &install).is_none());
+        let event = correction(Some(&install), &corrected).unwrap();
+        assert_eq!(event.note.unwrap(), "changed by others: ConfigMap a (data.x)");
+        assert!(correction(Some(&corrected), &corrected).is_none());
+        assert!(correction(Some(&corrected), &again).is_some());
     }
 }

@@ -5,6 +5,7 @@ mod crds;
 mod discard;
 mod finalizer;
 mod namespace;
+mod prune;
 mod reapply;
 
 use std::collections::BTreeMap;
@@ -89,6 +90,7 @@ impl ActError {
                 | Action::OpenNamespace
                 | Action::Discard { .. }
                 | Action::RestoreCrds { .. }
+                | Action::Prune { .. }
                 | Action::Reapply { .. },
             ) => "HelmFailed",
         };
@@ -145,6 +147,7 @@ impl Actor {
             Action::Rollback { to, .. } => self.rollback(*to).await,
             Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
+            Action::Prune { objects } => Ok(self.prune(objects).await?),
             Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
             // Each object ends in its own way: [`Self::reapply`].
             Action::Reapply { .. } => Ok(()),

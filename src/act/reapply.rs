@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Actor;
 use crate::drift::{Finding, Manifest, ObjectRef, Repair, refused};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline};
+use crate::lease::Mandate;
 use crate::plan::DriftState;
 
 /// Objects that are put right at once.
@@ -26,9 +27,10 @@ pub enum Reapplied {
 }
 
 impl Actor {
-    /// Puts objects right as they were found.
+    /// Puts objects right as they were found, for which a mandate is used up.
     pub async fn reapply(
         &self,
+        _: Mandate,
         objects: &[ObjectRef],
         drift: &DriftState,
     ) -> Vec<(ObjectRef, Result<Reapplied, ApiError>)> {

@@ -145,7 +145,7 @@ const fn is_zero(number: &u32) -> bool {
 pub struct Operation {
     /// When it ended, or began where it is still running.
     pub time: Time,
-    /// Install, Upgrade, Rollback, Uninstall, Discard or Reapply.
+    /// Install, Upgrade, Rollback, Uninstall, Discard, Prune or Reapply.
     pub operation: OperationKind,
     /// Chart version before, where there was a release.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +175,8 @@ pub enum OperationKind {
     Uninstall,
     /// The Secret of a revision that was in Helm's way was deleted.
     Discard,
+    /// Objects that a failed upgrade had left behind were deleted.
+    Prune,
     /// Objects of the release that somebody had changed were put right; no new revision.
     Reapply,
 }

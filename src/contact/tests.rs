@@ -216,3 +216,17 @@ fn resources_read_well_in_a_sentence() {
     let text = Resource::new("apps", "daemonsets", Some("gpu-operator")).to_string();
     assert_eq!(text, "daemonsets.apps in gpu-operator");
 }
+
+#[test]
+fn a_resource_is_forgotten_with_its_last_watch() {
+    let contacts = Contacts::default();
+    let (now, limit) = (Instant::now(), Duration::from_secs(1));
+    contacts.register(nodes(), now);
+    contacts.register(nodes(), now);
+    let silent = || contacts.silent(now + 2 * limit, limit);
+    contacts.forget(&nodes());
+    assert_eq!(silent(), [nodes()], "another watch of it goes on");
+    contacts.forget(&nodes());
+    contacts.forget(&nodes());
+    assert_eq!(silent(), []);
+}

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::api::{
@@ -34,7 +33,7 @@ impl Kind {
 pub struct ObjectRef {
     /// Its kind.
     pub kind: Kind,
-    /// The namespace in the manifest. Without one, an object of a namespaced kind lies in the release's.
+    /// The namespace in the manifest, if it is another one than the release's.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
@@ -55,7 +54,7 @@ impl ObjectRef {
         let metadata = &object["metadata"];
         Some(Self {
             kind: Kind::new(object["apiVersion"].as_str()?, object["kind"].as_str()?),
-            namespace: text(&metadata["namespace"]),
+            namespace: text(&metadata["namespace"]).filter(|namespace| namespace != RELEASE_NAMESPACE),
             name: text(&metadata["name"])?,
         })
     }
@@ -79,15 +78,15 @@ impl fmt::Debug for ObjectRef {
 pub struct Manifest {
     /// The revision.
     pub revision: u32,
-    /// When its record was last written: a release that is installed anew counts from 1 again.
-    pub recorded: Timestamp,
+    /// UID of its Secret: a release that is installed anew counts from 1 again.
+    pub uid: String,
     objects: BTreeMap<ObjectRef, Value>,
 }
 
 impl Manifest {
     /// Reads what `helm get manifest` prints and adds what Helm adds when it applies: the marks by which an uninstall knows its
     /// objects. An object applied without them would lose them, and the uninstall would leave it behind without a word.
-    pub fn parse(revision: u32, recorded: Timestamp, documents: &str) -> Result<Self, String> {
+    pub fn parse(revision: u32, uid: &str, documents: &str) -> Result<Self, String> {
         // Helm reads YAML 1.1, where 0644 is a number in octal.
         let options = serde_saphyr::options! { legacy_octal_numbers: true };
         let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(documents, options)
@@ -100,7 +99,7 @@ impl Manifest {
         }
         Ok(Self {
             revision,
-            recorded,
+            uid: uid.to_owned(),
             objects,
         })
     }
@@ -113,6 +112,12 @@ impl Manifest {
     /// An object as Helm applies it, but for the namespace where the manifest leaves it out.
     pub fn object(&self, object: &ObjectRef) -> Option<&Value> {
         self.objects.get(object)
+    }
+
+    /// True where an object asks Helm to leave it where it is (annotation `helm.sh/resource-policy`).
+    pub fn is_kept(&self, object: &ObjectRef) -> bool {
+        let policy = |object: &Value| object["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep";
+        self.objects.get(object).is_some_and(policy)
     }
 
     /// The kinds, each with the namespaces that its objects name.

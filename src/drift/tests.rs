@@ -1,4 +1,3 @@
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -7,7 +6,7 @@ use super::*;
 fn config_map() -> ObjectRef {
     ObjectRef {
         kind: Kind::new("v1", "ConfigMap"),
-        namespace: Some("gpu-operator".to_owned()),
+        namespace: None,
         name: "conf".to_owned(),
     }
 }
@@ -38,7 +37,7 @@ fn judged(live: &Value, applied: &Value) -> Option<Finding> {
 #[test]
 fn what_an_apply_would_not_change_is_as_wanted() {
     let fields = helms(&json!({ "f:data": { "f:a": {} } }));
-    let live = object(&json!({ "data": { "a": "1" } }), std::slice::from_ref(&fields));
+    let live = object(&json!({ "data": { "a": "1" } }), &[fields]);
     let mut applied = live.clone();
     applied["metadata"]["resourceVersion"] = json!("8");
     applied["metadata"]["generation"] = json!(2);
@@ -225,6 +224,8 @@ kind: ConfigMap
 metadata: {name: conf, namespace: gpu-operator, annotations: {a: b}}
 data: {mode: '0644', answer: 'on'}
 ---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: conf, namespace: elsewhere}}
+---
 ---
 apiVersion: nvidia.com/v1
 kind: ClusterPolicy
@@ -235,9 +236,12 @@ spec: {mode: 0644, on: yes, text: 'yes', version: 26.7}
 
 #[test]
 fn a_manifest_gets_what_helm_adds_and_is_read_as_helm_reads_it() {
-    let manifest = Manifest::parse(3, Timestamp::UNIX_EPOCH, DOCUMENTS).unwrap();
+    let manifest = Manifest::parse(3, "uid", DOCUMENTS).unwrap();
     let objects: Vec<_> = manifest.refs().map(ToString::to_string).collect();
-    assert_eq!(objects, ["ClusterPolicy cluster-policy", "ConfigMap conf"]);
+    assert_eq!(
+        objects,
+        ["ClusterPolicy cluster-policy", "ConfigMap conf", "ConfigMap conf"]
+    );
     let conf = manifest.object(&config_map()).unwrap();
     assert_eq!(
         conf["metadata"],
@@ -269,14 +273,15 @@ fn a_manifest_gets_what_helm_adds_and_is_read_as_helm_reads_it() {
             .collect::<Vec<_>>(),
         [
             ("ClusterPolicy".to_owned(), None),
-            ("ConfigMap".to_owned(), Some("gpu-operator".to_owned())),
+            ("ConfigMap".to_owned(), None),
+            ("ConfigMap".to_owned(), Some("elsewhere".to_owned())),
         ]
     );
 }
 
 #[test]
 fn a_manifest_that_cannot_be_read_says_why() {
-    let read = |text| Manifest::parse(1, Timestamp::UNIX_EPOCH, text).unwrap_err();
+    let read = |text| Manifest::parse(1, "uid", text).unwrap_err();
     assert!(read("kind: ConfigMap\nmetadata: {name: a}\n").contains("no apiVersion"));
     assert!(!read("a: [").is_empty());
 }

@@ -55,6 +55,24 @@ pub struct RevisionContent {
     pub values_digest: String,
 }
 
+/// Objects that failed upgrades have left behind beside a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphans {
+    /// UID of the Secret of the revision that runs.
+    pub of: String,
+    /// What it does not have.
+    pub objects: Vec<Orphan>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its UID when it was found.
+    pub uid: String,
+}
+
 /// What a watch sees of an object of the release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {

@@ -8,6 +8,7 @@ mod kinds;
 mod live;
 mod nvidia;
 mod objects;
+mod orphans;
 mod reduce;
 mod view;
 mod watch;
@@ -42,6 +43,7 @@ pub use kinds::Kinds;
 pub use live::{
     Look, kubernetes_version, look, read_existing, read_history, read_release, read_status, read_through_helm,
 };
+pub use orphans::{OrphansError, find_orphans};
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use crate::desired::Step;
 use crate::drift::ObjectRef;
+use crate::facts::Orphan;
 use crate::helm::RevisionStatus;
 
 /// A change.
@@ -45,6 +46,11 @@ pub enum Action {
         objects: Vec<ObjectRef>,
         /// What is wrong with them, in words.
         why: String,
+    },
+    /// Delete what failed upgrades have left behind.
+    Prune {
+        /// The objects.
+        objects: Vec<Orphan>,
     },
     /// Run `helm uninstall`.
     Uninstall {

@@ -11,6 +11,7 @@ pub mod drift;
 mod foreign;
 mod hold;
 mod nfd;
+mod orphans;
 mod pause;
 mod recovery;
 mod release;
@@ -24,7 +25,7 @@ use crate::api::{AdoptionStatus, DriftMode, Operation, ReleaseStatus};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::Observed;
+use crate::facts::{Observed, Orphans};
 use crate::helm::RevisionStatus;
 
 pub use action::{Action, Cause, Obstacle};
@@ -78,6 +79,8 @@ pub struct Situation<'a> {
     pub recorded: Option<&'a ReleaseStatus>,
     /// What was observed.
     pub observed: &'a Observed,
+    /// What failed upgrades have left behind, if that was looked for.
+    pub orphans: Option<&'a Orphans>,
     /// Failures so far.
     pub attempts: &'a Attempts,
     /// `spec.drift.mode`.
@@ -117,9 +120,11 @@ pub enum Plan {
     ReadManifest {
         /// The revision.
         revision: u32,
-        /// When its record was last written.
-        recorded: Timestamp,
+        /// UID of its Secret.
+        uid: String,
     },
+    /// Find what these failed revisions have left behind, then decide again.
+    FindOrphans(Vec<u32>),
     /// Compare these objects of the release with what they should be, then decide again.
     Inspect(Vec<ObjectRef>),
     /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
@@ -189,7 +194,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
         Plan::Act(Action::RemoveFinalizer) => false,
         Plan::Act(_) | Plan::Compare | Plan::ReadExisting { .. } | Plan::Look => true,
         // These change nothing, so nothing has to be known first.
-        Plan::ReadManifest { .. } | Plan::Inspect(_) => {
+        Plan::ReadManifest { .. } | Plan::FindOrphans(_) | Plan::Inspect(_) => {
             return match s.attempts.blocked_until(s.now) {
                 Some(until) => Plan::Wait {
                     until,

@@ -44,6 +44,7 @@ struct Case {
     generation: i64,
     adopt: bool,
     listed: Option<AdoptionStatus>,
+    orphans: Option<Orphans>,
     drift_mode: DriftMode,
     drift: DriftState,
 }
@@ -79,6 +80,7 @@ impl Case {
             generation: 1,
             adopt: false,
             listed: None,
+            orphans: None,
             // Objects are compared in tests of their own.
             drift_mode: DriftMode::Ignore,
             drift: DriftState::default(),
@@ -137,6 +139,7 @@ impl Case {
             recorded: self.recorded.as_ref(),
             observed: &self.observed,
             catalogue,
+            orphans: self.orphans.as_ref(),
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
             interrupted: self.interrupted.as_ref(),

@@ -116,6 +116,7 @@ impl<'a> Pass<'a> {
     /// Takes steps until nothing is left to do now.
     pub async fn run(mut self) -> Result<Requeue, Error> {
         let result = self.steps().await;
+        self.follow();
         // Also after an error: what was counted and written stays true.
         *lock(&self.context.memory) = Some(self.memory);
         result
@@ -131,8 +132,13 @@ impl<'a> Pass<'a> {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
-                Plan::ReadManifest { revision, recorded } => {
-                    if matches!(self.read_manifest(*revision, *recorded).await, Acted::Interrupted) {
+                Plan::ReadManifest { revision, uid } => {
+                    if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
+                        return Ok(Requeue::await_change());
+                    }
+                }
+                Plan::FindOrphans(failed) => {
+                    if matches!(self.find_orphans(failed).await, Acted::Interrupted) {
                         return Ok(Requeue::await_change());
                     }
                 }
@@ -150,6 +156,7 @@ impl<'a> Pass<'a> {
                             | Action::RemoveFinalizer
                             | Action::RestoreCrds { .. }
                             | Action::Reapply { .. }
+                            | Action::Prune { .. }
                     );
                     if !in_a_moment && let Err(error) = self.publish(&plan).await {
                         // What has to be done does not depend on what can be said.
@@ -191,6 +198,7 @@ impl<'a> Pass<'a> {
             recorded: self.previous().and_then(|status| status.release.as_ref()),
             observed: &self.observed,
             catalogue: &self.context.catalogue,
+            orphans: self.memory.orphans.as_ref(),
             attempts: &self.memory.attempts,
             comparison_due: self.comparison_due || self.is_unmoved(),
             interrupted: self.begun().filter(|_| self.ended.is_none()),
@@ -224,7 +232,6 @@ impl<'a> Pass<'a> {
         if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
             self.memory.attempts.succeeded();
         }
-        self.follow();
         let recheck = self.publish(plan).await?;
         if *plan == Plan::Keep {
             // Its values may be secret, and nobody asks for them any more.

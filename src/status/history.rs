@@ -162,6 +162,11 @@ fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> 
             let why = format!("CRDs were gone or changed: {}", names.join(", "));
             (OperationKind::Reapply, None, why)
         }
+        Action::Prune { objects } => {
+            let names: Vec<_> = objects.iter().map(|orphan| orphan.object.to_string()).collect();
+            let why = format!("left behind by an upgrade that failed: {}", names.join(", "));
+            (OperationKind::Prune, None, why)
+        }
         Action::Reapply { why, .. } => (OperationKind::Reapply, None, format!("changed by others: {why}")),
         Action::Discard { revision, why } => (
             OperationKind::Discard,

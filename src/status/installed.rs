@@ -92,8 +92,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
                 why.why()
             ),
         ),
-        Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. }) => as_observed(report, &release),
-        Plan::Act(_) => Verdict::no(
+        Plan::Act(
+            Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace | Action::Uninstall { .. },
+        ) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
         ),
@@ -137,7 +138,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Compare
         | Plan::ReadExisting { .. }
         | Plan::ReadManifest { .. }
+        | Plan::FindOrphans(_)
         | Plan::Inspect(_)
+        | Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. } | Action::Prune { .. })
         | Plan::Wait {
             why: Wait::Backoff, ..
         } => as_observed(report, &release),

@@ -190,6 +190,7 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed, drifte
         | Plan::Compare
         | Plan::ReadExisting { .. }
         | Plan::ReadManifest { .. }
+        | Plan::FindOrphans(_)
         | Plan::Inspect(_)
         | Plan::AwaitRemoval(_)
         | Plan::Act(_) => State::Processing,

@@ -3,9 +3,9 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::manager::Options;
 use e2e::wait::eventually;
-use gpu_manager::api::{Operation, OperationKind, Outcome, RELEASE_NAMESPACE, State};
+use gpu_manager::api::{ConditionType, Operation, OperationKind, Outcome, RELEASE_NAMESPACE, State};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
@@ -216,5 +216,35 @@ async fn revisions_that_do_not_decode_are_got_past() -> Result<()> {
     lab.delete().await?;
     let history = lab.history().await?;
     ensure!(history.is_empty(), "{history:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_failed_upgrade_made_goes_with_the_next_that_works() -> Result<()> {
+    let lab = Lab::start().await?;
+    let _manager = lab.ready().await?;
+    let maps = Api::<ConfigMap>::namespaced(lab.cluster.client(), RELEASE_NAMESPACE);
+    let made = "time-slicing";
+    ensure!(maps.get_opt(made).await?.is_none());
+
+    // The API server refuses the ClusterPolicy, which helm sends last.
+    lab.apply(json!({ "values": {
+        "devicePlugin": { "config": { "create": true, "name": made, "default": "any", "data": { "any": "version: v1" } } },
+        "mig": { "strategy": "wrong" },
+    } }))
+    .await?;
+    lab.until_reason(ConditionType::Installed, "UpgradeFailed")
+        .await?;
+    ensure!(maps.get_opt(made).await?.is_some(), "the upgrade made nothing");
+
+    lab.apply(json!({})).await?;
+    let status = lab.until(State::Ready).await?;
+    ensure!(maps.get_opt(made).await?.is_none(), "it was left behind");
+    let pruned = status
+        .history
+        .iter()
+        .find(|operation| operation.operation == OperationKind::Prune);
+    let pruned = pruned.with_context(|| format!("{:#?}", status.history))?;
+    ensure!(pruned.message.contains(made), "{pruned:?}");
     Ok(())
 }

@@ -147,6 +147,17 @@ fn reading_lines() {
         ]
     );
     assert_eq!(
+        words(&super::get_manifest(&release(), 7)),
+        [
+            "get",
+            "manifest",
+            "--namespace=gpu-namespace",
+            "--revision=7",
+            "--",
+            "gpu-operator"
+        ]
+    );
+    assert_eq!(
         words(&super::get_all_values(&release(), 7)),
         [
             "get",

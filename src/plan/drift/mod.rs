@@ -6,7 +6,7 @@
 
 mod state;
 
-use super::{Action, NfdCrds, Plan, Situation};
+use super::{Action, NfdCrds, Plan, Situation, orphans};
 use crate::api::DriftMode;
 use crate::desired::Desired;
 use crate::drift::{Finding, Manifest, ObjectRef, Repair};
@@ -20,6 +20,9 @@ const NAMED: usize = 3;
 
 /// The next step once the newest revision is deployed and as wanted.
 pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
+    if let Some(plan) = orphans::step(s, latest) {
+        return plan;
+    }
     if s.drift_mode == DriftMode::Ignore {
         return Plan::Keep;
     }
@@ -36,7 +39,7 @@ pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> P
     let Some(manifest) = s.drift.manifest_of(latest) else {
         return Plan::ReadManifest {
             revision: latest.number,
-            recorded: latest.changed,
+            uid: latest.uid.clone(),
         };
     };
     let moved = moved(s, manifest);

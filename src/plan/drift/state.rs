@@ -45,7 +45,7 @@ impl DriftState {
     pub fn manifest_of(&self, revision: &Revision) -> Option<&Manifest> {
         self.manifest
             .as_deref()
-            .filter(|manifest| manifest.revision == revision.number && manifest.recorded == revision.changed)
+            .filter(|manifest| manifest.revision == revision.number && manifest.uid == revision.uid)
     }
 
     /// Begins with the objects of another revision.
@@ -167,15 +167,10 @@ impl DriftState {
             .retain(|object, corrections| findings.contains_key(object) || now < corrections.faded());
     }
 
-    /// When something is due without any event: a correction that was put off, or a correction to be forgotten.
+    /// When something is due without any event: a correction that was put off, or one to be forgotten.
     pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
-        let times = self.corrections.iter().map(|(object, corrections)| {
-            if self.findings.contains_key(object) {
-                corrections.until
-            } else {
-                corrections.faded()
-            }
-        });
+        let corrections = self.corrections.values();
+        let times = corrections.flat_map(|corrections| [corrections.until, corrections.faded()]);
         times.filter(|at| *at > now).min()
     }
 }

@@ -5,6 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
 use crate::api::{Operation, OperationKind, Outcome};
+use crate::drift::ObjectRef;
+use crate::facts::{Orphan, Orphans};
 
 fn begun(operation: OperationKind, revision: i64) -> Operation {
     Operation {
@@ -167,4 +169,41 @@ fn gaps_and_several_deployed_revisions_change_nothing_about_the_newest() {
     assert_eq!(case.plan(), Plan::Keep);
     case.change_latest(|latest| latest.status = RevisionStatus::PendingUpgrade);
     assert!(matches!(case.plan(), Plan::Act(Action::Rollback { to: 3, .. })));
+}
+
+#[test]
+fn what_a_failed_upgrade_left_behind_is_looked_for_once_and_deleted() {
+    let statuses = [
+        RevisionStatus::Superseded,
+        RevisionStatus::Failed,
+        RevisionStatus::PendingUpgrade,
+        RevisionStatus::Deployed,
+    ];
+    let mut case = Case::ours(&statuses);
+    assert_eq!(case.plan(), Plan::FindOrphans(vec![2, 3]));
+    let orphan = Orphan {
+        object: ObjectRef::crd("left-behind"),
+        uid: "1".to_owned(),
+    };
+    let orphans = |of: &str, objects: &[Orphan]| {
+        Some(Orphans {
+            of: of.to_owned(),
+            objects: objects.to_vec(),
+        })
+    };
+    case.orphans = orphans("3", std::slice::from_ref(&orphan));
+    assert_eq!(
+        case.plan(),
+        Plan::FindOrphans(vec![2, 3]),
+        "those of another revision say nothing"
+    );
+    case.orphans = orphans("4", std::slice::from_ref(&orphan));
+    assert_eq!(
+        case.plan(),
+        Plan::Act(Action::Prune {
+            objects: vec![orphan]
+        })
+    );
+    case.orphans = orphans("4", &[]);
+    assert_eq!(case.plan(), Plan::Keep);
 }

@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::*;
 use crate::api::{Operation, OperationKind, Outcome};
 use crate::catalogue::MinorVersion;
-use crate::facts::{ExistingContent, ExistingRelease};
+use crate::drift::ObjectRef;
+use crate::facts::{ExistingContent, ExistingRelease, Orphan, Orphans};
 
 /// What strikes the next helm command that changes the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +88,7 @@ impl<'a> World<'a> {
                 Plan::Hold(hold) => return Rest::Held(hold),
                 Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
                 Plan::ReadManifest { .. } | Plan::Inspect(_) => unreachable!("drift is ignored here"),
+                Plan::FindOrphans(_) => self.find_orphans(),
                 Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
                 Plan::ReadExisting { revision } => self.inspect(revision),
@@ -141,6 +143,18 @@ impl<'a> World<'a> {
         }));
     }
 
+    /// There is always something.
+    fn find_orphans(&mut self) {
+        let orphan = Orphan {
+            object: ObjectRef::crd("left-behind"),
+            uid: String::new(),
+        };
+        self.case.orphans = self.latest().map(|latest| Orphans {
+            of: latest.uid,
+            objects: vec![orphan],
+        });
+    }
+
     fn act(&mut self, action: &Action) {
         let before = self.latest().map(|latest| latest.number);
         self.case.interrupted = begun(action, before);
@@ -160,6 +174,10 @@ impl<'a> World<'a> {
             Action::Discard { revision, .. } => {
                 self.set(|all| all.retain(|one| one.number != *revision));
                 self.undecodable.retain(|one| one != revision);
+                Ok(())
+            }
+            Action::Prune { .. } => {
+                self.case.orphans.as_mut().unwrap().objects.clear();
                 Ok(())
             }
             Action::RestoreCrds { .. } | Action::Reapply { .. } => unreachable!("drift is ignored here"),

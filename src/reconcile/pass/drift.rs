@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
 use super::steps::api_failure;
 use super::{Acted, Pass};
 use crate::act::{Reapplied, release};
@@ -17,14 +15,14 @@ use crate::status::Ended;
 
 impl Pass<'_> {
     /// Reads what objects a revision consists of.
-    pub(super) async fn read_manifest(&mut self, revision: u32, recorded: Timestamp) -> Acted {
+    pub(super) async fn read_manifest(&mut self, revision: u32, uid: &str) -> Acted {
         let failed = |reason: String| Failure {
             reason: "ManifestUnreadable",
             message: format!("the objects of revision {revision} cannot be read: {reason}"),
         };
         let read = self.context.actor.helm.get_manifest(&release(), revision).await;
         let failure = match read {
-            Ok(Some(documents)) => match Manifest::parse(revision, recorded, &documents) {
+            Ok(Some(documents)) => match Manifest::parse(revision, uid, &documents) {
                 Ok(manifest) => {
                     self.memory.drift.begin(manifest);
                     self.follow();
@@ -116,7 +114,14 @@ impl Pass<'_> {
 
     /// Puts objects right.
     pub(super) async fn reapply(&mut self, objects: &[ObjectRef], why: &str) -> Acted {
-        let results = self.context.actor.reapply(objects, &self.memory.drift).await;
+        let Some(mandate) = (self.context.mandates)() else {
+            return Acted::Interrupted;
+        };
+        let results = self
+            .context
+            .actor
+            .reapply(mandate, objects, &self.memory.drift)
+            .await;
         self.context.views.retry_now();
         let now = self.now();
         let (mut failure, mut done) = (None, false);

@@ -6,7 +6,7 @@ use super::{Acted, Pass};
 use crate::act::release;
 use crate::facts::ReleaseFacts;
 use crate::helm::HelmError;
-use crate::observe;
+use crate::observe::{self, OrphansError};
 use crate::plan::{Failure, Plan};
 
 impl Pass<'_> {
@@ -66,6 +66,28 @@ impl Pass<'_> {
                 Acted::Done
             }
             Err(error) => self.not_read(&error),
+        }
+    }
+
+    /// Finds what failed revisions have left behind beside the newest one.
+    pub(super) async fn find_orphans(&mut self, failed: &[u32]) -> Acted {
+        let Some(newest) = self.newest() else {
+            return Acted::Done;
+        };
+        let actor = &self.context.actor;
+        match observe::find_orphans(&actor.helm, &actor.kinds, &release(), newest, failed).await {
+            Ok(orphans) => {
+                self.memory.orphans = Some(orphans);
+                Acted::Done
+            }
+            Err(OrphansError::Helm(HelmError::Interrupted { .. })) => Acted::Interrupted,
+            Err(error) => {
+                self.fail(Failure {
+                    reason: "ManifestUnreadable",
+                    message: error.to_string(),
+                });
+                Acted::Failed
+            }
         }
     }
 

@@ -128,6 +128,11 @@ impl Pass<'_> {
                 if matches!(action, Action::Upgrade { .. }) {
                     self.memory.attempts.succeeded();
                 }
+                if matches!(action, Action::Prune { .. })
+                    && let Some(orphans) = &mut self.memory.orphans
+                {
+                    orphans.objects.clear();
+                }
                 if let Action::RestoreCrds { crds } = action {
                     self.restored(crds);
                 }

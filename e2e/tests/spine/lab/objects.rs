@@ -7,7 +7,6 @@ use e2e::manager::MANAGER;
 use e2e::wait::eventually;
 use gpu_manager::drift::{Manifest, ObjectRef};
 use gpu_manager::observe::Kinds;
-use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
@@ -26,7 +25,7 @@ impl Objects {
     /// Reads the manifest through Helm.
     pub async fn of(lab: &Lab) -> Result<Self> {
         let documents = lab.helm_release(&["get", "manifest"], &[]).await?;
-        let manifest = Manifest::parse(1, Timestamp::UNIX_EPOCH, &documents)
+        let manifest = Manifest::parse(1, "uid", &documents)
             .map_err(|reason| anyhow!("the manifest cannot be read: {reason}"))?;
         Ok(Self {
             kinds: Kinds::new(lab.cluster.client()),
