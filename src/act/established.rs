@@ -28,8 +28,8 @@ struct Unread {}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Status {
-    #[serde(default)]
-    conditions: Vec<StatusCondition>,
+    /// The API server sends null for a CRD that has just come.
+    conditions: Option<Vec<StatusCondition>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -66,7 +66,7 @@ pub async fn until(client: &Client, names: impl IntoIterator<Item = String>) -> 
 }
 
 fn is_established(crd: &Served) -> bool {
-    let conditions = crd.status.iter().flat_map(|status| &status.conditions);
+    let conditions = crd.status.iter().flat_map(|status| &status.conditions).flatten();
     let mut established = conditions.filter(|condition| condition.type_ == "Established");
     established.any(|condition| condition.status == "True")
 }

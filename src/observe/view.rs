@@ -23,9 +23,9 @@ pub enum Access {
 #[derive(Debug)]
 struct Collected<F> {
     access: Access,
-    facts: BTreeMap<String, F>,
+    facts: BTreeMap<Key, F>,
     /// Facts of a list under way; they replace the others when it is complete.
-    listing: BTreeMap<String, F>,
+    listing: BTreeMap<Key, F>,
 }
 
 /// Facts by object, shared between the watch that fills them and the reconciler that reads them.
@@ -49,11 +49,19 @@ impl<F> Default for View<F> {
     }
 }
 
-/// What an object is kept under: its name, in its namespace where it has one.
-fn key<K: ResourceExt>(object: &K) -> String {
-    match object.namespace() {
-        Some(namespace) => format!("{namespace}/{}", object.name_any()),
-        None => object.name_any(),
+/// What an object is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    name: String,
+    namespace: Option<String>,
+}
+
+impl Key {
+    fn of(object: &impl ResourceExt) -> Self {
+        Self {
+            name: object.name_any(),
+            namespace: object.namespace(),
+        }
     }
 }
 
@@ -68,19 +76,29 @@ impl<F: Clone + PartialEq> View<F> {
         self.read(|collected| collected.facts.values().cloned().collect())
     }
 
-    /// All facts by name, of objects without a namespace.
+    /// All facts by name, for views of a kind without namespaces or of one namespace.
     pub fn by_name(&self) -> BTreeMap<String, F> {
-        self.read(|collected| collected.facts.clone())
+        self.read(|collected| {
+            let named = collected.facts.iter();
+            named
+                .map(|(key, facts)| (key.name.clone(), facts.clone()))
+                .collect()
+        })
     }
 
-    /// The facts of that name, of an object without a namespace.
+    /// The facts of that name, for the same views.
     pub fn get(&self, name: &str) -> Option<F> {
-        self.read(|collected| collected.facts.get(name).cloned())
+        self.read(|collected| {
+            let mut named = collected.facts.iter();
+            named
+                .find(|(key, _)| key.name == name)
+                .map(|(_, facts)| facts.clone())
+        })
     }
 
-    /// Whether there is an object of that name, without a namespace.
+    /// Whether there is an object of that name.
     pub fn contains(&self, name: &str) -> bool {
-        self.read(|collected| collected.facts.contains_key(name))
+        self.read(|collected| collected.facts.keys().any(|key| key.name == name))
     }
 
     /// Takes in one event; true where the facts, or the access to them, are others now.
@@ -92,7 +110,7 @@ impl<F: Clone + PartialEq> View<F> {
             }
             Event::InitApply(object) => {
                 if let Some(facts) = reduce(&object) {
-                    collected.listing.insert(key(&object), facts);
+                    collected.listing.insert(Key::of(&object), facts);
                 }
                 false
             }
@@ -104,7 +122,7 @@ impl<F: Clone + PartialEq> View<F> {
                 changed
             }
             Event::Apply(object) => {
-                let key = key(&object);
+                let key = Key::of(&object);
                 match reduce(&object) {
                     Some(facts) if collected.facts.get(&key) == Some(&facts) => false,
                     Some(facts) => {
@@ -114,7 +132,7 @@ impl<F: Clone + PartialEq> View<F> {
                     None => collected.facts.remove(&key).is_some(),
                 }
             }
-            Event::Delete(object) => collected.facts.remove(&key(&object)).is_some(),
+            Event::Delete(object) => collected.facts.remove(&Key::of(&object)).is_some(),
         })
     }
 
