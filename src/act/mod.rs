@@ -3,8 +3,10 @@
 mod chart;
 mod crds;
 mod discard;
+mod established;
 mod finalizer;
 mod namespace;
+mod prepare;
 mod prune;
 mod reapply;
 
@@ -19,7 +21,6 @@ use crate::api::{
     RELEASE_NAME, RELEASE_NAMESPACE,
 };
 use crate::desired::Desired;
-use crate::drift::ObjectRef;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
@@ -27,8 +28,6 @@ use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
 use crate::observe::Kinds;
 use crate::plan::{Action, Cause, Failure, NfdCrds, RECOVERY_FAILED, UNINSTALL_FAILED};
-
-use crds::Which;
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
@@ -154,29 +153,18 @@ impl Actor {
         }
     }
 
-    async fn open_namespace(&self, subject: &Subject<'_>) -> Result<(), ApiError> {
-        // Somebody else's namespace is left as it is until it is known that no release of theirs is in it.
-        if subject.namespace_is_ours {
-            namespace::apply(&self.client, true).await?;
-        }
-        namespace::bind_role(&self.client, &self.own_namespace).await?;
-        namespace::await_rights(&self.client).await
-    }
-
     async fn upgrade(&self, cause: Cause, subject: &Subject<'_>) -> Result<(), ActError> {
         let Some(desired) = subject.desired else {
             return Ok(());
         };
         let archive = self.charts.verified(&desired.chart)?;
-        self.open_namespace(subject).await?;
-        if !subject.namespace_is_ours {
-            namespace::apply(&self.client, false).await?;
-        }
-        let due = Which::Due {
-            present: subject.crds,
-            nfd: subject.nfd_crds,
-        };
-        crds::apply(&self.client, &self.helm, &archive, due).await?;
+        // Both to the end, even if one fails: a helm that runs is not left.
+        let (opened, applied) = tokio::join!(
+            self.prepare_namespace(subject),
+            self.apply_crds(&desired.chart, &archive, subject)
+        );
+        opened?;
+        applied?;
         let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
             labels: self.labels(desired, subject.release),
@@ -194,15 +182,6 @@ impl Actor {
             HelmOperation::Upgrade
         };
         self.measured(operation, run).await?;
-        Ok(())
-    }
-
-    async fn restore_crds(&self, crds: &[ObjectRef], subject: &Subject<'_>) -> Result<(), ActError> {
-        let Some(desired) = subject.desired else {
-            return Ok(());
-        };
-        let archive = self.charts.verified(&desired.chart)?;
-        crds::apply(&self.client, &self.helm, &archive, Which::These(crds)).await?;
         Ok(())
     }
 

@@ -50,6 +50,19 @@ pub async fn read_history(client: &Client) -> Result<History, ApiError> {
     ))
 }
 
+/// Whether the release's history may be read; forbidden is an error.
+///
+/// What is in it does not matter, so the API server may answer from its cache at once. Otherwise it waits up to a tenth of a second
+/// until its cache of Secrets has caught up with what was last written of any kind.
+pub async fn may_read_history(client: &Client) -> Result<(), ApiError> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
+    let params = ListParams::default().labels(&release_selector()).match_any();
+    let what = format!("list the Secrets of Helm release {RELEASE_NAMESPACE}/{RELEASE_NAME}");
+    deadline(API_DEADLINE, what, secrets.list_metadata(&params))
+        .await
+        .map(drop)
+}
+
 /// What is read from the API server just before acting.
 #[derive(Debug)]
 pub struct Look {
@@ -70,11 +83,18 @@ impl Look {
 }
 
 /// Reads the release, what is around it, and NVIDIA's controllers.
+///
+/// At once, since each list may take a tenth of a second: the API server waits until its cache has caught up.
 pub async fn look(client: &Client) -> Result<Look, ApiError> {
+    let (release, surroundings, deployments) = tokio::try_join!(
+        read_release(client),
+        read_surroundings(client),
+        read_deployments(client)
+    )?;
     Ok(Look {
-        release: read_release(client).await?,
-        surroundings: read_surroundings(client).await?,
-        deployments: read_deployments(client).await?,
+        release,
+        surroundings,
+        deployments,
     })
 }
 

@@ -41,7 +41,8 @@ use watch::Watched;
 pub use inspect::{Inspection, inspect};
 pub use kinds::Kinds;
 pub use live::{
-    Look, kubernetes_version, look, read_existing, read_history, read_release, read_status, read_through_helm,
+    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_release, read_status,
+    read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
 
