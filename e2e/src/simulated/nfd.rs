@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use serde_json::Value;
 
 use super::view::{View, hardware_gpus, is_ready, label, node_of};
@@ -235,7 +235,7 @@ mod tests {
             nodes
                 .iter()
                 .filter(has)
-                .map(|node| node.name_any())
+                .map(ResourceExt::name_any)
                 .collect::<Vec<_>>()
         };
         let (master, worker) = (pod("nfd", "master", "True"), pod("nfd", "worker", "True"));
