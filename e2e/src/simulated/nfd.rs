@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use serde_json::Value;
 
 use super::view::{View, hardware_gpus, is_ready, label, node_of};
@@ -211,6 +211,38 @@ mod tests {
             version_id_of(&json!({"labelsTemplate": template, "matchFeatures": other})),
             None
         );
+    }
+
+    #[test]
+    fn an_nfd_beside_the_release_labels_the_nodes_that_its_workers_run_on() {
+        let pod = |namespace: &str, role: &str, ready: &str| -> Pod {
+            serde_json::from_value(json!({
+                "metadata": {"name": role, "namespace": namespace, "labels": {"role": role}},
+                "spec": {"nodeName": "a", "containers": []},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            }))
+            .unwrap()
+        };
+        let labelled = |pods: Vec<Pod>| {
+            let node = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            let mut nodes: Vec<Node> = vec![node("a"), node("b")];
+            let view = View {
+                nfd_pods: pods,
+                ..View::default()
+            };
+            label_nodes(&view, &mut nodes);
+            let has = |node: &&Node| node.labels().contains_key(names::OS_ID);
+            nodes
+                .iter()
+                .filter(has)
+                .map(ResourceExt::name_any)
+                .collect::<Vec<_>>()
+        };
+        let (master, worker) = (pod("nfd", "master", "True"), pod("nfd", "worker", "True"));
+        assert_eq!(labelled(vec![master.clone(), worker.clone()]), ["a"]);
+        assert!(labelled(vec![worker]).is_empty());
+        assert!(labelled(vec![master.clone(), pod("nfd", "worker", "False")]).is_empty());
+        assert!(labelled(vec![master, pod(names::NAMESPACE, "worker", "True")]).is_empty());
     }
 
     #[test]

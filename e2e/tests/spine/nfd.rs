@@ -37,7 +37,7 @@ impl Lab {
         let sets = Api::<DaemonSet>::namespaced(self.cluster.client(), "nfd");
         eventually(
             "the cluster's NFD to run on all nodes",
-            Duration::from_secs(60),
+            Duration::from_mins(1),
             async || {
                 let sets = sets.list(&ListParams::default()).await?.items;
                 let ready: i32 = sets
