@@ -6,6 +6,10 @@ use serde_json::json;
 use super::fields;
 use crate::desired::digest;
 
+/// Annotation that the API server makes up for DaemonSets (`pkg/apis/apps/v1/conversion.go`): it is there when one is read and not when its
+/// metadata is watched.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
 /// Equal marks: nobody wrote the object, its status aside. Status updates and heartbeats leave it equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
@@ -23,12 +27,9 @@ impl Mark {
             .flatten()
             .filter(|entry| fields::counts(entry.subresource.as_deref()))
             .collect();
-        let rest = json!([
-            metadata.labels,
-            metadata.annotations,
-            metadata.deletion_timestamp,
-            writes
-        ]);
+        let mut annotations = metadata.annotations.clone().unwrap_or_default();
+        annotations.remove(TEMPLATE_GENERATION);
+        let rest = json!([metadata.labels, annotations, metadata.deletion_timestamp, writes]);
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             generation: metadata.generation,

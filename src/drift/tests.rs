@@ -217,6 +217,21 @@ fn a_mark_changes_with_writes_and_not_with_status() {
     assert_ne!(before, object(1, &[own, entry("kubectl", "Update", &fields)]));
 }
 
+#[test]
+fn a_mark_is_the_same_for_a_daemon_set_that_is_read_and_one_whose_metadata_is_watched() {
+    let set = |annotations: Value| {
+        Mark::of(&meta(
+            json!({ "name": "a", "uid": "u", "generation": 1, "annotations": annotations }),
+        ))
+    };
+    let watched = set(json!({ "a": "b" }));
+    assert_eq!(
+        set(json!({ "a": "b", "deprecated.daemonset.template.generation": "1" })),
+        watched
+    );
+    assert_ne!(set(json!({ "a": "c" })), watched);
+}
+
 const DOCUMENTS: &str = "---
 # Source: a
 apiVersion: v1

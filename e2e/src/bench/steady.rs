@@ -57,7 +57,7 @@ pub async fn reconciles(world: &mut World, report: &mut Report, screen: &mut Scr
     // The first reconciles of a process fill its heap.
     let warm = proc::memory(pid)?;
     screen.progress(&format!("{FORCED} that change nothing: {warm:?} KiB"));
-    push_cost(report, "that change nothing", &cost, 2.0, 16.0);
+    push_cost(report, "that change nothing", &cost, 2.0, 60.0);
     let cost = repeat::failing(world, FORCED).await?;
     screen.progress(&format!("{FORCED} that fail: {:?} KiB", proc::memory(pid)?));
     push_cost(report, "that fail", &cost, 3.0, 90.0);
