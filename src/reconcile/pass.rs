@@ -69,6 +69,8 @@ pub struct Pass<'a> {
     seen: BTreeMap<ObjectRef, Seen>,
     /// CRDs of the chart that were applied in this pass.
     restored: Vec<ObjectRef>,
+    /// Something failed in this pass; nothing more is tried then.
+    failed: bool,
     /// The version of the API server was read in this pass.
     version_read: bool,
 }
@@ -108,6 +110,7 @@ impl<'a> Pass<'a> {
             ended: None,
             seen: BTreeMap::new(),
             restored: Vec::new(),
+            failed: false,
             version_read: false,
             memory,
         }

@@ -1,5 +1,6 @@
 //! Calls that fail or hang: they end, are told in the status, are tried again ever more rarely, and heal.
 
+use std::fs;
 use std::time::Duration;
 
 use gpu_manager::kube_api::API_DEADLINE;
@@ -198,5 +199,26 @@ async fn what_helm_says_is_told_and_another_spec_is_tried_at_once() {
         590,
         "{:#}",
         lab.api.status()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_fails_after_a_failed_helm_is_no_further_try() {
+    let lab = Lab::start().await;
+    lab.helm.fail_upgrades(Some("Error: UPGRADE FAILED: no\n"));
+    let calls = lab.helm.calls_file();
+    lab.api.fault(Fault::Refuse(500), move |r| {
+        let called = fs::read_to_string(&calls).is_ok_and(|calls| calls.contains("upgrade --install"));
+        called && reads_namespace(r)
+    });
+    lab.create_module(&json!({}));
+    lab.settle().await;
+    assert_failed(&lab, "InstallFailed");
+    lab.api.heal();
+    lab.advance(Duration::from_secs(6)).await;
+    assert_eq!(
+        lab.helm.count("upgrade --install"),
+        2,
+        "the pause after one failure is 5 s at most"
     );
 }

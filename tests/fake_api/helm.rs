@@ -78,9 +78,14 @@ impl FakeHelm {
         self.folder.path().join("revisions")
     }
 
+    /// Where it writes down how it was called.
+    pub fn calls_file(&self) -> PathBuf {
+        self.folder.path().join("calls")
+    }
+
     /// How it was called, with all arguments.
     pub fn calls(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.folder.path().join("calls")).unwrap_or_default();
+        let text = fs::read_to_string(self.calls_file()).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 

@@ -69,7 +69,10 @@ impl Pass<'_> {
     pub(super) fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
         let now = self.now();
-        self.memory.attempts.failed(failure, now, fastrand::f64());
+        // What fails after a failure, for example the look at what it has led to, is no further try.
+        if !std::mem::replace(&mut self.failed, true) {
+            self.memory.attempts.failed(failure, now, fastrand::f64());
+        }
     }
 
     /// The release of a chart that is only on the way to the wanted one.
