@@ -48,6 +48,10 @@ pub struct GpuModuleSpec {
     #[schemars(schema_with = "free_form")]
     pub values: Option<Map<String, Value>>,
 
+    /// When a change that restarts GPU drivers may begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<UpgradeSpec>,
+
     /// True stops every change to the release while the status stays current. Deletion still uninstalls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
@@ -95,6 +99,38 @@ pub enum DriverMode {
     Precompiled,
     /// The node image has the driver; no driver container runs.
     Preinstalled,
+}
+
+/// When a change that restarts GPU drivers may begin. Other changes are made at once.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeSpec {
+    /// What such a change waits for. Empty: WhenIdle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<UpgradePolicy>,
+}
+
+/// WhenIdle: until no Pod outside of NVIDIA's stack uses a GPU. Window: for the maintenance window of the Gardener shoot,
+/// whatever runs then. Immediate: for nothing, whatever runs. Empty: WhenIdle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UpgradePolicy {
+    /// Until no Pod outside of NVIDIA's stack uses a GPU.
+    #[default]
+    WhenIdle,
+    /// For the maintenance window of the Gardener shoot.
+    Window,
+    /// For nothing.
+    Immediate,
+}
+
+impl GpuModuleSpec {
+    /// What a change that restarts GPU drivers waits for, with the default filled in.
+    pub fn upgrade_policy(&self) -> UpgradePolicy {
+        self.upgrade
+            .as_ref()
+            .and_then(|upgrade| upgrade.policy)
+            .unwrap_or_default()
+    }
 }
 
 /// An object of any shape with a bounded number of top-level keys.

@@ -8,7 +8,7 @@ mod names;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
-pub use gpu_module::{DriverMode, DriverSpec, GpuModule, GpuModuleSpec};
+pub use gpu_module::{DriverMode, DriverSpec, GpuModule, GpuModuleSpec, UpgradePolicy, UpgradeSpec};
 pub use names::*;
 pub use status::{
     ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind, Outcome,

@@ -57,7 +57,7 @@ pub struct GpuModuleStatus {
     /// Generation of the GpuModule that this status was computed from.
     pub observed_generation: i64,
 
-    /// Configured, Installed, OperandsReady and their summary Ready.
+    /// Configured, Installed, OperandsReady, DriverChangePending (False is good) and the summary Ready.
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
@@ -195,16 +195,19 @@ pub enum ConditionType {
     Installed,
     /// NVIDIA's operands work on the GPU nodes.
     OperandsReady,
+    /// A change that restarts drivers waits. False is the good case.
+    DriverChangePending,
     /// True exactly when the state is Ready.
     Ready,
 }
 
 impl ConditionType {
     /// Every type.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Configured,
         Self::Installed,
         Self::OperandsReady,
+        Self::DriverChangePending,
         Self::Ready,
     ];
 
@@ -214,6 +217,7 @@ impl ConditionType {
             Self::Configured => "Configured",
             Self::Installed => "Installed",
             Self::OperandsReady => "OperandsReady",
+            Self::DriverChangePending => "DriverChangePending",
             Self::Ready => "Ready",
         }
     }

@@ -25,7 +25,8 @@ pub fn values_digest(values: &Value) -> String {
     digest([as_kept_by_helm(values).to_string().as_bytes()])
 }
 
-fn as_kept_by_helm(value: &Value) -> Value {
+/// A value as it comes back from Helm.
+pub(super) fn as_kept_by_helm(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), Value::from),
         Value::Array(items) => items.iter().map(as_kept_by_helm).collect(),

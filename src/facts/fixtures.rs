@@ -22,6 +22,8 @@ pub fn observed() -> Observed {
         unread: Vec::new(),
         release: ReleaseFacts::Read(History::default()),
         comparison: None,
+        gpu_work: None,
+        maintenance: None,
         surroundings: Some(Surroundings {
             namespace: SurroundingNamespace::Ours,
             cluster_role: None,
@@ -47,6 +49,8 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         meant: Some(number),
         chart: Some(Version::new(26, 7, 0)),
         layout: Some(DriverLayout::NvidiaDriver),
+        driver: None,
+        driver_upgrades: None,
     };
     ReleaseFacts::Read(History::new((1..).zip(statuses).map(revision).collect()))
 }

@@ -8,6 +8,8 @@ pub(crate) mod fixtures;
 mod node;
 mod release;
 mod stack;
+mod window;
+mod work;
 
 pub use node::{DriverChange, NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
 pub use release::{History, Revision};
@@ -16,11 +18,15 @@ pub use stack::{
     SurroundingNamespace, Surroundings,
 };
 
+pub use window::{MaintenanceWindow, WindowError, WindowFacts};
+pub use work::{GpuPod, PodList, WorkFacts};
+
 use std::collections::BTreeMap;
 
 use semver::Version;
 
 use crate::catalogue::MinorVersion;
+use crate::desired::DriverId;
 
 /// What is known of the release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +46,10 @@ pub struct Comparison {
     pub chart_version: Version,
     /// SHA-256 of its values, comparable to [`crate::desired::Desired::values_digest`].
     pub values_digest: String,
+    /// What it makes of the driver.
+    pub driver: DriverId,
+    /// Whether its values keep NVIDIA's operator from replacing running drivers.
+    pub holds_drivers: bool,
 }
 
 /// Everything observed in one pass.
@@ -53,6 +63,10 @@ pub struct Observed {
     pub comparison: Option<Comparison>,
     /// Live reads around the release; only there when a decision asked for them.
     pub surroundings: Option<Surroundings>,
+    /// Pods that use GPUs; only there when a decision asked for them.
+    pub gpu_work: Option<WorkFacts>,
+    /// The maintenance window; only there when a decision asked for it.
+    pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
     pub gpu_nodes: Vec<NodeFacts>,
     /// All ClusterPolicies.

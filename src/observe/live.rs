@@ -13,8 +13,8 @@ use crate::api::{
     GpuModule, GpuModuleStatus, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE,
     STACK_CLUSTER_ROLE,
 };
-use crate::catalogue::MinorVersion;
-use crate::desired::values_digest;
+use crate::catalogue::{MinorVersion, Restarts};
+use crate::desired::{DriverId, holds_drivers, values_digest};
 use crate::facts::{
     Comparison, DeploymentFacts, History, Observed, ReleaseFacts, SurroundingNamespace, Surroundings,
 };
@@ -115,7 +115,11 @@ async fn read_surroundings(client: &Client) -> Result<Surroundings, ApiError> {
 }
 
 /// The newest revision as Helm sees it, values included; `None` without a release.
-pub async fn read_through_helm(helm: &Helm, release: &ReleaseRef) -> Result<Option<Comparison>, HelmError> {
+pub async fn read_through_helm(
+    helm: &Helm,
+    release: &ReleaseRef,
+    restarts: &Restarts,
+) -> Result<Option<Comparison>, HelmError> {
     let Some(found) = helm.get_metadata(release).await? else {
         return Ok(None);
     };
@@ -129,6 +133,8 @@ pub async fn read_through_helm(helm: &Helm, release: &ReleaseRef) -> Result<Opti
     })?;
     Ok(Some(Comparison {
         revision: found.revision,
+        driver: DriverId::of(&chart_version, &values, restarts),
+        holds_drivers: holds_drivers(&values),
         chart_version,
         values_digest: values_digest(&values),
     }))

@@ -8,6 +8,7 @@ mod nvidia;
 mod reduce;
 mod view;
 mod watch;
+mod work;
 
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ use view::{Access, View};
 use watch::Watched;
 
 pub use live::{Look, kubernetes_version, look, read_history, read_release, read_status, read_through_helm};
+
+pub use work::{gpu_work, maintenance_window};
 
 #[cfg(test)]
 mod tests;
@@ -235,6 +238,8 @@ impl Views {
             release,
             comparison: None,
             surroundings: None,
+            gpu_work: None,
+            maintenance: None,
             gpu_nodes: self.nodes.all(),
             policies: self.policies.all(),
             drivers: self.drivers.all(),

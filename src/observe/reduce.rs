@@ -13,10 +13,11 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
 use crate::api::{
-    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART,
-    LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_MANAGED_BY, LABEL_REVISION,
+    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART, LABEL_DRIVER,
+    LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_MANAGED_BY, LABEL_REVISION,
 };
 use crate::catalogue::DriverLayout;
+use crate::desired::DriverUpgrades;
 use crate::facts::{
     CrdFacts, DaemonSetFacts, DeploymentFacts, DriverChange, DriverFacts, DriverImage, HelmOwner, NodeFacts,
     PolicyFacts, Revision, instance_type_matches, is_gpu_resource, labels_tell_gpu,
@@ -36,6 +37,9 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
         meant: label(LABEL_REVISION).and_then(|number| number.parse().ok()),
         chart: label(LABEL_CHART).and_then(|version| version.parse().ok()),
         layout: label(LABEL_LAYOUT).and_then(|layout| DriverLayout::from_label(layout)),
+        driver: label(LABEL_DRIVER).and_then(|driver| driver.parse().ok()),
+        driver_upgrades: label(LABEL_DRIVER_UPGRADES)
+            .and_then(|upgrades| DriverUpgrades::from_label(upgrades)),
     })
 }
 
@@ -164,6 +168,9 @@ pub fn daemon_set(set: &DaemonSet) -> Option<DaemonSetFacts> {
         name: set.name_any(),
         desired: status.map_or(0, |status| status.desired_number_scheduled),
         ready: status.map_or(0, |status| status.number_ready),
+        updated: status
+            .and_then(|status| status.updated_number_scheduled)
+            .unwrap_or(0),
         driver: is_driver.then(|| driver_image(set)).flatten(),
     })
 }

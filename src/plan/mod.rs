@@ -10,14 +10,15 @@ mod hold;
 mod pause;
 mod release;
 mod route;
+mod work;
 
 use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::ReleaseStatus;
+use crate::api::{ReleaseStatus, UpgradePolicy};
 use crate::catalogue::Catalogue;
-use crate::desired::{Desired, Refusal, Step};
+use crate::desired::{Desired, DriverId, Refusal, Step};
 use crate::facts::{Observed, ReleaseFacts};
 use crate::helm::RevisionStatus;
 
@@ -25,6 +26,7 @@ pub use attempts::{Attempts, Failure, UNINSTALL_FAILED};
 pub use foreign::Foreign;
 pub use hold::Hold;
 pub use pause::{SOON, pause};
+pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +53,8 @@ pub struct Situation<'a> {
     pub finalizer: bool,
     /// `spec.suspend`.
     pub suspended: bool,
+    /// `spec.upgrade.policy`.
+    pub upgrade_policy: UpgradePolicy,
     /// The wanted release, or why there is none.
     pub desired: Result<&'a Desired, &'a Refusal>,
     /// The charts that there are.
@@ -81,6 +85,8 @@ pub enum Plan {
     },
     /// Acting is next: read from the API server what no watch tells, then decide again.
     Look,
+    /// Drivers would be replaced: read whether they may be, then decide again.
+    Read(Reading),
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
     /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
@@ -130,6 +136,8 @@ pub enum Cause {
     Retry,
     /// Somebody else changed the release.
     ForeignChange,
+    /// The driver change that was held may go on now.
+    DriversLetGo,
 }
 
 impl Cause {
@@ -140,6 +148,7 @@ impl Cause {
             Self::Changed => "values or chart changed",
             Self::Retry => "the last try failed",
             Self::ForeignChange => "the release was not as wanted",
+            Self::DriversLetGo => "the driver change that waited goes on",
         }
     }
 }
@@ -158,6 +167,8 @@ pub enum Wait {
         /// The chart that is installed.
         at: Version,
     },
+    /// What keeps a change of the driver's mode from the nodes; [`waiting`] tells it.
+    Drivers,
 }
 
 /// Decides the next step.
@@ -191,6 +202,21 @@ fn unguarded(s: &Situation<'_>) -> Plan {
     }
 }
 
+/// The driver change that waits, if one does. What else is done meanwhile is [`decide`]'s affair.
+pub fn waiting(s: &Situation<'_>) -> Waiting {
+    let in_order = !s.suspended && s.observed.unread.is_empty() && foreign::find(s).is_none();
+    match s.desired {
+        _ if s.deleting => Waiting::Nothing,
+        Ok(desired) if in_order => release::waiting(s, desired),
+        _ => Waiting::Unknown,
+    }
+}
+
+/// The driver that the nodes were last told to run, as far as anybody knows.
+pub fn running_driver(s: &Situation<'_>) -> Option<DriverId> {
+    release::running(s)?.driver.cloned()
+}
+
 fn unread(s: &Situation<'_>) -> Option<Hold> {
     (!s.observed.unread.is_empty()).then(|| Hold::Unread(s.observed.unread.join(", ")))
 }
@@ -200,7 +226,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
     let tries = match &plan {
         // What ends a deletion is never put off.
         Plan::Act(Action::RemoveFinalizer) => false,
-        Plan::Act(_) | Plan::Compare | Plan::Look => true,
+        Plan::Act(_) | Plan::Compare | Plan::Look | Plan::Read(_) => true,
         Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return plan,
     };
     if tries && let Some(until) = s.attempts.blocked_until(s.now) {
@@ -208,6 +234,10 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
             until,
             why: Wait::Backoff,
         };
+    }
+    // Only read: whatever follows from it is guarded again.
+    if matches!(plan, Plan::Read(_)) {
+        return plan;
     }
     if s.observed.surroundings.is_none() {
         return Plan::Look;

@@ -3,8 +3,9 @@
 use jiff::SignedDuration;
 use semver::Version;
 
+use super::work::{self, Running, Verdict, Waiting};
 use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait, route};
-use crate::desired::{Desired, Step};
+use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{Comparison, History, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RevisionStatus;
 
@@ -50,23 +51,20 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
     if s.comparison_due {
         return Plan::Compare;
     }
-    let compared = s
-        .observed
-        .comparison
-        .as_ref()
-        .filter(|comparison| comparison.revision == latest.number);
+    let compared = comparison(s, latest);
     let accepted = latest.made_by_module()
         || s.recorded
             .is_some_and(|known| known.revision == i64::from(latest.number));
     let Some(installed) = installed_chart(s, latest).filter(|_| accepted || compared.is_some()) else {
         return Plan::Compare;
     };
+    if is_wanted(s, latest, desired, DriverUpgrades::AsConfigured) {
+        return Plan::Keep;
+    }
+    let held = is_wanted(s, latest, desired, DriverUpgrades::Held);
     let cause = match compared {
-        Some(compared) if !matches_wanted(compared, desired) && !accepted => Cause::ForeignChange,
-        Some(compared) if !matches_wanted(compared, desired) => Cause::Changed,
-        // Labels of a revision that others made are copies; only the comparison counts.
-        Some(_) if !latest.made_by_module() => return Plan::Keep,
-        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => return Plan::Keep,
+        _ if held => Cause::DriversLetGo,
+        Some(_) if !accepted => Cause::ForeignChange,
         _ => Cause::Changed,
     };
     let layout = route::layout_of(s, latest, &installed);
@@ -78,7 +76,78 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
             why: Wait::Step { at: installed },
         };
     }
-    upgrade(s, desired, latest, &installed, cause)
+    match upgrade(s, desired, latest, &installed, cause) {
+        Plan::Act(Action::Upgrade { to, .. }) if held && to == desired.held_step() => Plan::Keep,
+        plan => plan,
+    }
+}
+
+/// True for the revision that is wanted, with drivers held or not. Labels of a revision that others made are copies; only the
+/// comparison counts.
+fn is_wanted(s: &Situation<'_>, revision: &Revision, desired: &Desired, drivers: DriverUpgrades) -> bool {
+    let (values_digest, fingerprint) = match (drivers, &desired.held) {
+        (DriverUpgrades::AsConfigured, _) => (&desired.values_digest, &desired.fingerprint),
+        (DriverUpgrades::Held, Some(held)) => (&held.values_digest, &held.fingerprint),
+        (DriverUpgrades::Held, None) => return false,
+    };
+    let by_labels = revision.fingerprint.as_deref() == Some(fingerprint.as_str());
+    match comparison(s, revision) {
+        None => by_labels,
+        Some(found) => {
+            found.chart_version == desired.chart.version
+                && found.values_digest == *values_digest
+                && (by_labels || !revision.made_by_module())
+        }
+    }
+}
+
+/// What runs: the newest revision, or after a failure the last one that worked.
+fn running_revision<'a>(s: &Situation<'a>) -> Option<&'a Revision> {
+    let ReleaseFacts::Read(history) = &s.observed.release else {
+        return None;
+    };
+    match history.latest()?.status {
+        RevisionStatus::Failed => history.last_good(),
+        _ => history
+            .latest()
+            .filter(|latest| latest.status == RevisionStatus::Deployed),
+    }
+}
+
+/// The driver of what runs; `None` where nothing runs.
+pub fn running<'a>(s: &Situation<'a>) -> Option<Running<'a>> {
+    let revision = running_revision(s)?;
+    Some(driver_of(s, revision))
+}
+
+fn driver_of<'a>(s: &Situation<'a>, revision: &'a Revision) -> Running<'a> {
+    let newest = match &s.observed.release {
+        ReleaseFacts::Read(history) => history.latest(),
+        ReleaseFacts::Unreadable => None,
+    };
+    let is_newest = newest.is_some_and(|newest| newest.number == revision.number);
+    Running::of(revision, comparison(s, revision), is_newest)
+}
+
+/// The driver change that waits, if one does.
+pub fn waiting(s: &Situation<'_>, desired: &Desired) -> Waiting {
+    let Some(revision) = running_revision(s) else {
+        return Waiting::Unknown;
+    };
+    if is_wanted(s, revision, desired, DriverUpgrades::AsConfigured) {
+        return Waiting::Nothing;
+    }
+    match work::judge(s, desired, driver_of(s, revision)) {
+        Verdict::Now => Waiting::Nothing,
+        Verdict::Later(wait) => Waiting::Driver(wait),
+        Verdict::Ask(_) | Verdict::Compare => Waiting::Unknown,
+    }
+}
+
+/// The comparison of that revision, if it was made.
+fn comparison<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
+    let found = s.observed.comparison.as_ref();
+    found.filter(|comparison| comparison.revision == revision.number)
 }
 
 /// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
@@ -95,18 +164,9 @@ fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
     }
 }
 
-fn matches_wanted(found: &Comparison, desired: &Desired) -> bool {
-    found.chart_version == desired.chart.version && found.values_digest == desired.values_digest
-}
-
 /// The chart that runs, as far as it is known without asking Helm.
 fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
-    let compared = s
-        .observed
-        .comparison
-        .as_ref()
-        .filter(|comparison| comparison.revision == latest.number);
-    match (compared, latest.own_chart()) {
+    match (comparison(s, latest), latest.own_chart()) {
         (Some(compared), _) => Some(compared.chart_version.clone()),
         (None, Some(own)) => Some(own.clone()),
         (None, None) => recorded_chart(s),
@@ -144,13 +204,44 @@ fn upgrade(
             wanted: wanted.clone(),
         });
     }
-    match route::next(s, desired, installed, route::layout_of(s, running, installed)) {
-        Ok(next) => install(s, desired, upgrade_to(next, cause)),
-        Err(via) => Plan::Hold(Hold::SkipsLine {
-            installed: installed.clone(),
-            wanted: wanted.clone(),
-            via,
+    let next = match route::next(s, desired, installed, route::layout_of(s, running, installed)) {
+        Ok(next) => next,
+        Err(via) => {
+            return Plan::Hold(Hold::SkipsLine {
+                installed: installed.clone(),
+                wanted: wanted.clone(),
+                via,
+            });
+        }
+    };
+    let to = match let_go(s, desired, running, next) {
+        Ok(to) => to,
+        Err(plan) => return plan,
+    };
+    // Nothing is let go on the way or while drivers stay held.
+    let cause = match (cause, to.drivers) {
+        (Cause::DriversLetGo, DriverUpgrades::Held) => Cause::Changed,
+        _ => cause,
+    };
+    install(s, desired, upgrade_to(to, cause))
+}
+
+/// The step with drivers held where they may not be replaced now, or what comes before it.
+fn let_go(s: &Situation<'_>, desired: &Desired, running: &Revision, next: Step) -> Result<Step, Plan> {
+    let driver = driver_of(s, running);
+    // On the way drivers are held; but where their Pods come or go with their object, the first step would do it.
+    if next != desired.step && !driver.changes_mode(desired) {
+        return Ok(next);
+    }
+    match work::judge(s, desired, driver) {
+        Verdict::Now => Ok(next),
+        Verdict::Ask(reading) => Err(Plan::Read(reading)),
+        Verdict::Compare => Err(Plan::Compare),
+        Verdict::Later(wait) if wait.whole => Err(Plan::Wait {
+            until: wait.recheck(s.now),
+            why: Wait::Drivers,
         }),
+        Verdict::Later(_) => Ok(desired.held_step()),
     }
 }
 

@@ -4,7 +4,7 @@ use semver::Version;
 use serde_json::json;
 
 use super::*;
-use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME};
+use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
 use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::DriverUpgrades;
 use crate::facts::fixtures::{self, NOW, owner, recorded};
@@ -16,6 +16,7 @@ use crate::helm::RevisionStatus;
 
 mod foreign;
 mod route;
+mod work;
 
 /// One situation that tests change before they ask.
 #[expect(clippy::struct_excessive_bools, reason = "as in the situation itself")]
@@ -23,6 +24,7 @@ struct Case {
     deleting: bool,
     finalizer: bool,
     suspended: bool,
+    upgrade_policy: UpgradePolicy,
     desired: Result<Desired, Refusal>,
     recorded: Option<ReleaseStatus>,
     observed: Observed,
@@ -42,6 +44,7 @@ impl Case {
             deleting: false,
             finalizer: true,
             suspended: false,
+            upgrade_policy: UpgradePolicy::WhenIdle,
             desired: resolve(json!({})),
             recorded: None,
             observed: fixtures::observed(),
@@ -79,25 +82,32 @@ impl Case {
         let desired = resolve(spec).unwrap();
         self.observed.comparison = Some(Comparison {
             revision,
+            driver: desired.driver_id,
+            holds_drivers: false,
             chart_version: desired.chart.version,
             values_digest: desired.values_digest,
         });
         self
     }
 
-    fn plan_at(&self, now: Timestamp) -> Plan {
-        decide(&Situation {
+    fn situation<'a>(&'a self, now: Timestamp, catalogue: &'a Catalogue) -> Situation<'a> {
+        Situation {
             now,
             deleting: self.deleting,
             finalizer: self.finalizer,
             suspended: self.suspended,
+            upgrade_policy: self.upgrade_policy,
             desired: self.desired.as_ref(),
             recorded: self.recorded.as_ref(),
             observed: &self.observed,
-            catalogue: &Catalogue::compiled_in().unwrap(),
+            catalogue,
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
-        })
+        }
+    }
+
+    fn plan_at(&self, now: Timestamp) -> Plan {
+        decide(&self.situation(now, &Catalogue::compiled_in().unwrap()))
     }
 
     fn plan(&self) -> Plan {
@@ -367,6 +377,7 @@ fn the_finalizer_stays_until_what_the_release_made_is_gone() {
         name: "d".to_owned(),
         desired: 1,
         ready: 1,
+        updated: 1,
         driver: None,
     }];
     let left = vec![

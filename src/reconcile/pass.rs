@@ -67,6 +67,7 @@ impl<'a> Pass<'a> {
         }
         let mut observed = observe_views(context);
         observed.comparison.clone_from(&memory.comparison);
+        observed.gpu_work = memory.known_work(now);
         Self {
             module,
             context,
@@ -99,6 +100,7 @@ impl<'a> Pass<'a> {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
+                Plan::Read(reading) => self.read(*reading).await,
                 // A cluster is upgraded without any event that a watch would see.
                 Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
                     self.read_version().await;
@@ -139,6 +141,7 @@ impl<'a> Pass<'a> {
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
             suspended: self.module.spec.suspend == Some(true),
+            upgrade_policy: self.module.spec.upgrade_policy(),
             desired: self.desired.as_ref(),
             recorded: self.previous().and_then(|status| status.release.as_ref()),
             observed: &self.observed,
@@ -161,7 +164,9 @@ impl<'a> Pass<'a> {
         if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
             self.memory.attempts.succeeded();
         }
-        let recheck = self.publish(plan).await?;
+        let now = self.now();
+        let look = plan::waiting(&self.situation(now)).recheck(now);
+        let recheck = [self.publish(plan).await?, look].into_iter().flatten().min();
         if *plan == Plan::Keep {
             self.context.metrics.set_last_success(self.now());
         }
@@ -173,7 +178,8 @@ impl<'a> Pass<'a> {
     fn failure(&self, plan: &Plan) -> Option<&Failure> {
         match plan {
             Plan::Wait {
-                why: Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. },
+                why:
+                    Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. } | Wait::Drivers,
                 ..
             } => None,
             _ => self.memory.attempts.last(),
@@ -182,14 +188,17 @@ impl<'a> Pass<'a> {
 
     /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
     async fn publish(&mut self, plan: &Plan) -> Result<Option<Timestamp>, ApiError> {
+        let now = self.now();
+        let waiting = plan::waiting(&self.situation(now));
         let Computed { status, recheck } = status::compute(&Report {
-            now: self.now(),
+            now,
             generation: self.generation,
             deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
             previous: self.previous(),
             desired: self.desired.as_ref(),
             observed: &self.observed,
             plan,
+            waiting: &waiting,
             failure: self.failure(plan),
             ended: self.ended.as_ref(),
             next_attempt: self.memory.attempts.blocked_until(self.now()),

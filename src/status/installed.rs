@@ -76,7 +76,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
                 way(
                     report,
                     &to.chart,
-                    report.desired.is_ok_and(|desired| desired.step == *to)
+                    report
+                        .desired
+                        .is_ok_and(|desired| [&desired.step, &desired.held_step()].contains(&to))
                 )
             ),
         ),
@@ -122,9 +124,11 @@ fn verdict(report: &Report<'_>) -> Verdict {
         Plan::Keep
         | Plan::Hold(_)
         | Plan::Look
+        | Plan::Read(_)
         | Plan::Compare
         | Plan::Wait {
-            why: Wait::Backoff, ..
+            why: Wait::Backoff | Wait::Drivers,
+            ..
         } => as_observed(report, &release),
     }
 }

@@ -4,6 +4,7 @@
 //! recorded are kept. So nothing in it can be stale, and an unchanged world gives an equal status.
 
 mod conditions;
+mod driver_change;
 mod history;
 mod installed;
 mod nodes;
@@ -18,7 +19,7 @@ use crate::api::{
 };
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
-use crate::plan::{Failure, Hold, Plan, Wait};
+use crate::plan::{Failure, Hold, Plan, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
 use installed::Installed;
 use operands::Operands;
@@ -50,6 +51,8 @@ pub struct Report<'a> {
     pub observed: &'a Observed,
     /// The step that is about to be taken, or that ends the pass.
     pub plan: &'a Plan,
+    /// Whether a driver change waits.
+    pub waiting: &'a Waiting,
     /// The failure that stopped the pass, or that its pause is for.
     pub failure: Option<&'a Failure>,
     /// What has just been done to the release.
@@ -76,7 +79,8 @@ pub fn compute(report: &Report<'_>) -> Computed {
     let installed = installed::judge(report);
     let state = state(report, &operands, &installed);
     let deciding = deciding(state, &configured, &installed.verdict, &operands);
-    let description = description(report, deciding);
+    let driver_change = driver_change::judge(report);
+    let description = description(report, deciding, &driver_change);
     let ready = Verdict::new(state == State::Ready, deciding.reason, &description);
 
     let conditions = conditions::merge(
@@ -87,6 +91,7 @@ pub fn compute(report: &Report<'_>) -> Computed {
             (ConditionType::Configured, configured),
             (ConditionType::Installed, installed.verdict),
             (ConditionType::OperandsReady, operands.verdict),
+            (ConditionType::DriverChangePending, driver_change),
             (ConditionType::Ready, ready),
         ],
     );
@@ -97,8 +102,8 @@ pub fn compute(report: &Report<'_>) -> Computed {
         conditions,
         release: recorded(report),
         driver: match report.desired {
-            Ok(desired) => Some(desired.driver.status()),
-            Err(_) => report.previous.and_then(|previous| previous.driver.clone()),
+            Ok(desired) if !waits_whole(report) => Some(desired.driver.status()),
+            _ => report.previous.and_then(|previous| previous.driver.clone()),
         },
         gpu_nodes: gpu_nodes(report),
         history: history::append(report),
@@ -122,6 +127,11 @@ fn gpu_nodes(report: &Report<'_>) -> GpuNodesStatus {
     )
 }
 
+/// True where not even the values of the wanted release are applied yet.
+fn waits_whole(report: &Report<'_>) -> bool {
+    matches!(report.waiting, Waiting::Driver(wait) if wait.whole)
+}
+
 /// What `status.release` says: the revision that is as wanted, or else what was recorded before.
 fn recorded(report: &Report<'_>) -> Option<ReleaseStatus> {
     let previous = report.previous.and_then(|previous| previous.release.clone());
@@ -140,7 +150,10 @@ fn recorded(report: &Report<'_>) -> Option<ReleaseStatus> {
         chart_version: desired.chart.version.to_string(),
         app_version: desired.chart.app_version(),
         revision: i64::from(latest.number),
-        values_digest: desired.values_digest.clone(),
+        values_digest: match (report.waiting, &desired.held) {
+            (Waiting::Driver(_), Some(held)) => held.values_digest.clone(),
+            _ => desired.values_digest.clone(),
+        },
     })
 }
 
@@ -163,11 +176,17 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed) -> Sta
     match report.plan {
         Plan::Keep => operands.state,
         // What is suspended is as good as it was; what was never finished waits for a user.
-        Plan::Hold(Hold::Suspended) if installed.verdict.is_true() => operands.state,
+        Plan::Hold(Hold::Suspended)
+        | Plan::Wait {
+            why: Wait::Drivers, ..
+        } if installed.verdict.is_true() => operands.state,
         Plan::Hold(_) => State::Warning,
-        Plan::Wait { .. } | Plan::Look | Plan::Compare | Plan::AwaitRemoval(_) | Plan::Act(_) => {
-            State::Processing
-        }
+        Plan::Wait { .. }
+        | Plan::Look
+        | Plan::Read(_)
+        | Plan::Compare
+        | Plan::AwaitRemoval(_)
+        | Plan::Act(_) => State::Processing,
     }
 }
 
@@ -188,7 +207,7 @@ fn deciding<'a>(
     }
 }
 
-fn description(report: &Report<'_>, deciding: &Verdict) -> String {
+fn description(report: &Report<'_>, deciding: &Verdict, driver_change: &Verdict) -> String {
     let text = &deciding.message;
     let whole = match report.plan {
         Plan::Hold(hold @ Hold::Suspended) => format!("{text}; {hold}"),
@@ -196,6 +215,7 @@ fn description(report: &Report<'_>, deciding: &Verdict) -> String {
         Plan::Wait {
             why: Wait::Backoff, ..
         } if report.failure.is_some() => format!("{text}; it is tried again"),
+        _ if driver_change.is_true() => format!("{text}; {}", driver_change.message),
         _ => text.clone(),
     };
     whole.chars().take(conditions::MAX_MESSAGE).collect()

@@ -10,6 +10,7 @@ use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
+mod driver_change;
 mod drivers;
 mod operands;
 
@@ -23,6 +24,7 @@ struct Case {
     desired: Result<Desired, Refusal>,
     observed: Observed,
     plan: Plan,
+    waiting: Waiting,
     failure: Option<Failure>,
     ended: Option<Ended>,
 }
@@ -44,6 +46,7 @@ impl Case {
             desired,
             observed,
             plan: Plan::Keep,
+            waiting: Waiting::Nothing,
             failure: None,
             ended: None,
         }
@@ -58,6 +61,7 @@ impl Case {
             desired: self.desired.as_ref(),
             observed: &self.observed,
             plan: &self.plan,
+            waiting: &self.waiting,
             failure: self.failure.as_ref(),
             ended: self.ended.as_ref(),
             next_attempt: None,

@@ -7,7 +7,7 @@ use crate::facts::{Observed, SurroundingNamespace};
 use crate::helm::{HelmError, RELEASE_FLAGS};
 use crate::kube_api::ApiError;
 use crate::observe;
-use crate::plan::{Action, Failure};
+use crate::plan::{self, Action, Failure, Reading};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
 
@@ -23,6 +23,8 @@ impl Pass<'_> {
     pub(super) async fn look(&mut self) {
         self.observed = Observed {
             comparison: self.observed.comparison.take(),
+            gpu_work: self.observed.gpu_work.take(),
+            maintenance: self.observed.maintenance.take(),
             ..observe_views(self.context)
         };
         match observe::look(&self.context.actor.client).await {
@@ -47,6 +49,23 @@ impl Pass<'_> {
         }
     }
 
+    /// Reads what decides whether drivers may be replaced.
+    pub(super) async fn read(&mut self, reading: Reading) {
+        let client = &self.context.actor.client;
+        match reading {
+            Reading::GpuWork => {
+                let nodes = self.observed.gpu_nodes.iter().map(|node| node.name.clone());
+                let class = self.desired.as_ref().ok().and_then(Desired::runtime_class);
+                let work = observe::gpu_work(client, nodes.collect(), class, self.now()).await;
+                self.memory.found_work(&work, self.now());
+                self.observed.gpu_work = Some(work);
+            }
+            Reading::MaintenanceWindow => {
+                self.observed.maintenance = Some(observe::maintenance_window(client).await);
+            }
+        }
+    }
+
     fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
         let now = self.now();
@@ -59,7 +78,8 @@ impl Pass<'_> {
         if !self.read_version().await {
             return Acted::Failed;
         }
-        match observe::read_through_helm(&self.context.actor.helm, &release()).await {
+        let restarts = &self.context.catalogue.restarts;
+        match observe::read_through_helm(&self.context.actor.helm, &release(), restarts).await {
             Ok(comparison) => {
                 self.observed.comparison.clone_from(&comparison);
                 let now = self.now();
@@ -100,12 +120,14 @@ impl Pass<'_> {
                 return Ok(Acted::Failed);
             }
         };
+        let running_driver = plan::running_driver(&self.situation(self.now()));
         let around = self.observed.surroundings.as_ref();
         let subject = Subject {
             module: self.module,
             desired: step.as_ref().or_else(|| self.desired.as_ref().ok()),
             release: &self.observed.release,
             crds: &self.observed.crds,
+            running_driver: running_driver.as_ref(),
             namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),
         };
         tracing::info!(?action, "acting");
