@@ -18,3 +18,4 @@ mod quiet;
 mod replicas;
 mod start;
 mod upgrade;
+mod work;
