@@ -73,13 +73,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Upgrading",
             format!(
                 "Helm release {release} is being brought to what is wanted{}",
-                way(
-                    report,
-                    &to.chart,
-                    report
-                        .desired
-                        .is_ok_and(|desired| [&desired.step, &desired.held_step()].contains(&to))
-                )
+                way(report, &to.chart)
             ),
         ),
         Plan::Act(Action::Rollback { found, .. }) => Verdict::unknown(
@@ -118,7 +112,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Upgrading",
             format!(
                 "NVIDIA's gpu-operator {at} has to run before the next step{}",
-                way(report, at, false)
+                way(report, at)
             ),
         ),
         Plan::Keep
@@ -134,9 +128,11 @@ fn verdict(report: &Report<'_>) -> Verdict {
 }
 
 /// Says that a chart is only a step on the way.
-fn way(report: &Report<'_>, chart: &Version, is_last: bool) -> String {
+fn way(report: &Report<'_>, chart: &Version) -> String {
     match report.desired {
-        Ok(desired) if !is_last => format!(", on the way from chart {chart} to {}", desired.chart.version),
+        Ok(desired) if *chart != desired.chart.version => {
+            format!(", on the way from chart {chart} to {}", desired.chart.version)
+        }
         _ => String::new(),
     }
 }

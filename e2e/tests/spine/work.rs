@@ -172,29 +172,42 @@ async fn a_chart_upgrade_goes_on_but_for_its_drivers() -> Result<()> {
     let busy = Busy::begin(lab).await?;
     let lab = &busy.lab;
 
-    lab.apply(json!({})).await?;
-    for revision in 2..=3 {
+    // Before 26.7 the ClusterPolicy describes the driver, and NVIDIA's operator calls it not ready while it is held.
+    lab.apply(json!({ "chartVersion": "26.3.3", "driver": { "branch": 590 } }))
+        .await?;
+    lab.until_revision(2).await?;
+    lab.until_driver_daemon_sets(":590-").await?;
+    eventually("a ClusterPolicy that is not ready", STEP, async || {
+        let status = lab.cluster_policy().await?["status"].clone();
+        ensure!(status["state"] == "notReady", "{status}");
+        Ok(())
+    })
+    .await?;
+    busy.until_waits("WaitingForIdle").await?;
+
+    lab.apply(json!({ "driver": { "branch": 590 } })).await?;
+    for revision in 3..=4 {
         lab.until_revision(revision).await?;
     }
     let status = busy.until_waits("WaitingForIdle").await?;
     let text = message(&status, ConditionType::DriverChangePending);
     ensure!(
-        text.starts_with("the change from chart 26.3.3 to 26.7.0 waits for"),
+        text.starts_with("the change from driver 580 to 590, chart 26.3.3 to 26.7.0 waits for"),
         "{text}"
     );
     let release = status.release.context("no release")?;
     ensure!(
-        release.chart_version == "26.7.0" && release.revision == 3,
+        release.chart_version == "26.7.0" && release.revision == 4,
         "{release:?}"
     );
     busy.ensure_runs().await?;
 
     busy.end().await?;
-    lab.until_revision(4).await?;
+    lab.until_revision(5).await?;
     lab.until_drivers_run(|pod| pod.app.starts_with("nvidia-gpu-driver-"))
         .await?;
     busy.until_nothing_waits().await?;
-    lab.ensure_drivers_outlived(&drivers, 4)
+    lab.ensure_drivers_outlived(&drivers, 5)
 }
 
 #[tokio::test(flavor = "multi_thread")]
