@@ -92,6 +92,10 @@ pub struct RunArgs {
     #[arg(long, global = true, default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=300), value_name = "SECONDS")]
     pub lease_duration: u64,
 
+    /// Seconds for which somebody else's unfinished Helm operation on the release is left alone: twice Helm's own default timeout.
+    #[arg(long, global = true, default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=86_400), value_name = "SECONDS")]
+    pub foreign_operation_limit: u32,
+
     /// Form of the log lines.
     #[arg(long, global = true, env = "LOG_FORMAT", value_enum, default_value_t = Format::Json)]
     pub log_format: Format,

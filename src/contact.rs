@@ -83,7 +83,8 @@ impl fmt::Display for Resource {
 /// When each registered resource was last answered for. Clones share the notes.
 #[derive(Clone, Debug, Default)]
 pub struct Contacts {
-    answered: Arc<Mutex<BTreeMap<Resource, Instant>>>,
+    /// For each resource also how many watches there are of it.
+    answered: Arc<Mutex<BTreeMap<Resource, (Instant, usize)>>>,
     requests: ApiRequests,
 }
 
@@ -98,12 +99,23 @@ impl Contacts {
 
     /// Begins to expect answers for `resource`; its silence counts from `now`.
     pub fn register(&self, resource: Resource, now: Instant) {
-        self.with(|answered| answered.insert(resource, now));
+        self.with(|answered| {
+            let (since, watches) = answered.entry(resource).or_insert((now, 0));
+            *since = now;
+            *watches += 1;
+        });
     }
 
-    /// Ends the notes on a resource that is no longer watched on purpose.
+    /// Ends the notes on a resource once its last watch has ended on purpose.
     pub fn forget(&self, resource: &Resource) {
-        self.with(|answered| answered.remove(resource));
+        self.with(|answered| {
+            if let Some((_, watches)) = answered.get_mut(resource) {
+                *watches -= 1;
+                if *watches == 0 {
+                    answered.remove(resource);
+                }
+            }
+        });
     }
 
     /// The registered resources without an answer for longer than `limit`.
@@ -112,7 +124,7 @@ impl Contacts {
         self.with(|answered| {
             answered
                 .iter()
-                .filter(|(_, since)| too_long(since))
+                .filter(|(_, (since, _))| too_long(since))
                 .map(|(resource, _)| resource.clone())
                 .collect()
         })
@@ -120,13 +132,13 @@ impl Contacts {
 
     fn note(&self, resource: &Resource, now: Instant) {
         self.with(|answered| {
-            if let Some(since) = answered.get_mut(resource) {
+            if let Some((since, _)) = answered.get_mut(resource) {
                 *since = now;
             }
         });
     }
 
-    fn with<T>(&self, action: impl FnOnce(&mut BTreeMap<Resource, Instant>) -> T) -> T {
+    fn with<T>(&self, action: impl FnOnce(&mut BTreeMap<Resource, (Instant, usize)>) -> T) -> T {
         // A map of instants cannot be left half changed.
         action(&mut self.answered.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -7,6 +7,7 @@
 use std::fmt::Debug;
 use std::{borrow::Cow, future::Future, time::Duration};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -68,6 +69,12 @@ impl ApiError {
         self.code() == Some(409)
     }
 
+    /// Whether the API server refuses this very object, while others may well be accepted: an immutable field, a schema, a
+    /// webhook, a kind that is just going, or a binding to a role to which somebody has added rights that the operator lacks.
+    pub fn is_about_object(&self) -> bool {
+        matches!(self.code(), Some(400 | 403 | 404 | 405 | 409 | 413 | 422))
+    }
+
     /// Whether the API server found the object itself at fault, so that sending it again cannot help.
     pub fn is_invalid(&self) -> bool {
         self.code() == Some(422)
@@ -104,8 +111,8 @@ pub async fn deadline<T>(
     }
 }
 
-/// Server-side-applies `object` as the module. Fields that others own are taken over.
-pub async fn apply<K>(api: &Api<K>, name: &str, object: &Value) -> Result<(), ApiError>
+/// Server-side-applies `object` as the module and returns its metadata. Fields that others own are taken over.
+pub async fn apply<K>(api: &Api<K>, name: &str, object: &Value) -> Result<ObjectMeta, ApiError>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
@@ -114,7 +121,7 @@ where
     let what = format!("apply {} {name}", K::kind(&()));
     deadline(API_DEADLINE, what, api.patch_metadata(name, &params, &patch))
         .await
-        .map(|_| ())
+        .map(|applied| applied.metadata)
 }
 
 /// Turns "not found" into `None`, for both the missing object and the missing API.

@@ -24,6 +24,7 @@ pub mod contact;
 pub mod controller;
 pub mod crds;
 pub mod desired;
+pub mod drift;
 pub mod facts;
 pub mod helm;
 pub mod kube_api;

@@ -4,8 +4,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
-use crate::facts::{Comparison, WorkFacts};
-use crate::plan::{Attempts, WORK_LOOK};
+use crate::facts::{Comparison, Orphans, WorkFacts};
+use crate::plan::{Attempts, DriftState, WORK_LOOK};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -23,6 +23,12 @@ pub struct Memory {
     pub compare_at: Timestamp,
     /// GPU work that was in the way, and when it was read.
     work: Option<(WorkFacts, Timestamp)>,
+    /// UID of the newest revision's Secret before the last helm command, by which it should have become an older one or be gone.
+    pub unmoved: Option<String>,
+    /// What failed upgrades have left behind beside a revision.
+    pub orphans: Option<Orphans>,
+    /// What became of the release's objects.
+    pub drift: DriftState,
     /// The status as last written; the object in the watch's cache may be older.
     pub written: Option<GpuModuleStatus>,
 }
@@ -36,6 +42,9 @@ impl Memory {
             comparison: None,
             compare_at: next_comparison(now, jitter),
             work: None,
+            unmoved: None,
+            orphans: None,
+            drift: DriftState::default(),
             written: None,
         }
     }
@@ -43,12 +52,14 @@ impl Memory {
     /// Notes a comparison and plans the next one.
     pub fn compared(&mut self, comparison: Option<Comparison>, now: Timestamp, jitter: f64) {
         self.comparison = comparison;
+        self.drift.inspect_again();
         self.compare_at = next_comparison(now, jitter);
     }
 
     /// Begins anew because a user asks for it: no pause, and a comparison at once.
     pub fn force(&mut self, now: Timestamp) {
         self.attempts.succeeded();
+        self.drift.force();
         self.compare_at = now;
         self.work = None;
     }

@@ -7,8 +7,9 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::api::{ConditionType, FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER};
+use crate::api::{ConditionType, FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER, OperationKind, Outcome};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+use crate::lease::Mandate;
 
 /// Most characters of an Event's note.
 const MAX_NOTE: usize = 1024;
@@ -35,6 +36,7 @@ impl Publisher {
     /// Writes the whole status by server-side apply.
     pub async fn write(
         &self,
+        _: &Mandate,
         module: &impl Resource<DynamicType = ()>,
         previous: Option<&GpuModuleStatus>,
         status: &GpuModuleStatus,
@@ -43,12 +45,10 @@ impl Publisher {
         let before = previous.map_or(&[][..], |status| &status.conditions);
         let object = module.object_ref(&());
         // All at once: were they to hang, they would cost one deadline together.
-        join_all(
-            news(before, &status.conditions)
-                .iter()
-                .map(|news| self.tell(&object, news)),
-        )
-        .await;
+        let correction = correction(previous, status);
+        let news = news(before, &status.conditions).into_iter().chain(correction);
+        let news: Vec<_> = news.collect();
+        join_all(news.iter().map(|news| self.tell(&object, news))).await;
         Ok(())
     }
 
@@ -108,7 +108,7 @@ fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     });
     changed
         .map(|condition| Event {
-            type_: if condition.status == "False" && !unusual(condition) {
+            type_: if condition.status == bad(&condition.type_) && !unusual(condition) {
                 EventType::Warning
             } else {
                 EventType::Normal
@@ -121,12 +121,36 @@ fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
         .collect()
 }
 
+/// The status in which a condition is nothing good.
+fn bad(type_: &str) -> &'static str {
+    if type_ == ConditionType::Drifted.as_str() {
+        "True"
+    } else {
+        "False"
+    }
+}
+
+/// An Event for objects that were put right; no condition need have changed by that.
+fn correction(previous: Option<&GpuModuleStatus>, status: &GpuModuleStatus) -> Option<Event> {
+    let newest = status.history.first()?;
+    let known = previous.and_then(|previous| previous.history.first());
+    let put_right = newest.operation == OperationKind::Reapply && newest.outcome == Outcome::Succeeded;
+    (put_right && known != Some(newest)).then(|| Event {
+        type_: EventType::Normal,
+        reason: "DriftCorrected".to_owned(),
+        note: Some(newest.message.clone()),
+        action: "Reapply".to_owned(),
+        secondary: None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
+    use crate::api::Operation;
 
     fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Condition {
         Condition {
@@ -169,5 +193,44 @@ mod tests {
             assert_eq!(told.len(), 1);
             assert!(matches!(told[0].type_, EventType::Normal));
         }
+    }
+
+    #[test]
+    fn drift_is_the_bad_case_of_its_condition() {
+        for (status, type_) in [("True", EventType::Warning), ("False", EventType::Normal)] {
+            let news = news(&[], &[condition("Drifted", status, "Reason", "a")]);
+            assert_eq!(format!("{:?}", news[0].type_), format!("{type_:?}"));
+        }
+    }
+
+    #[test]
+    fn each_correction_is_told_once() {
+        let operation = |operation, secs| Operation {
+            time: Time(Timestamp::from_second(secs).unwrap()),
+            operation,
+            from: None,
+            to: None,
+            revision: Some(1),
+            outcome: Outcome::Succeeded,
+            message: "changed by others: ConfigMap a (data.x)".to_owned(),
+        };
+        let status = |history: Vec<Operation>| GpuModuleStatus {
+            history,
+            ..crate::status::unreadable("", 1, None, Timestamp::UNIX_EPOCH)
+        };
+        let install = status(vec![operation(OperationKind::Install, 1)]);
+        let corrected = status(vec![
+            operation(OperationKind::Reapply, 2),
+            operation(OperationKind::Install, 1),
+        ]);
+        let again = status(vec![
+            operation(OperationKind::Reapply, 3),
+            operation(OperationKind::Install, 1),
+        ]);
+        assert!(correction(None, &install).is_none());
+        let event = correction(Some(&install), &corrected).unwrap();
+        assert_eq!(event.note.unwrap(), "changed by others: ConfigMap a (data.x)");
+        assert!(correction(Some(&corrected), &corrected).is_none());
+        assert!(correction(Some(&corrected), &again).is_some());
     }
 }

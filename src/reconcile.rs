@@ -6,7 +6,7 @@ mod pass;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
@@ -16,6 +16,7 @@ use crate::act::Actor;
 use crate::api::GpuModule;
 use crate::catalogue::{Catalogue, MinorVersion};
 use crate::kube_api::ApiError;
+use crate::lease::Mandates;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::observe::{self, Views};
@@ -33,6 +34,10 @@ pub struct Context {
     pub clock: Clock,
     /// The chart catalogue.
     pub catalogue: Catalogue,
+    /// Whether this replica leads.
+    pub mandates: Mandates,
+    /// How long somebody else's unfinished Helm operation is left alone.
+    pub foreign_operation_limit: SignedDuration,
     /// The watches.
     pub views: Views,
     /// The one who acts.
@@ -103,8 +108,13 @@ async fn tell_unreadable(
     let previous = memory.written.as_ref();
     let status = status::unreadable(&invalid.error, generation, previous, (context.clock)());
     context.metrics.show(Some(&status));
-    if previous != Some(&status) {
-        context.publisher.write(module, previous, &status).await?;
+    if previous != Some(&status)
+        && let Some(mandate) = (context.mandates)()
+    {
+        context
+            .publisher
+            .write(&mandate, module, previous, &status)
+            .await?;
         memory.written = Some(status);
     }
     Ok(())

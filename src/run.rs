@@ -7,6 +7,7 @@ mod start;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -52,7 +53,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         }
     }
     let interrupter = opened.interrupter.clone();
-    let mut lead = Lead::begin(args, opened);
+    let mut lead = Lead::begin(args, opened, leadership.clone());
     let end = end::reason(&mut signals, &mut leadership, &mut lead.work).await;
     lead.stop.cancel();
     let ended = match end {
@@ -102,7 +103,7 @@ struct Lead {
 }
 
 impl Lead {
-    fn begin(args: RunArgs, opened: Opened) -> Self {
+    fn begin(args: RunArgs, opened: Opened, leadership: watch::Receiver<Leadership>) -> Self {
         let identity = args.identity();
         let Opened {
             catalogue,
@@ -120,11 +121,13 @@ impl Lead {
         let actor = Actor {
             client: client.clone(),
             helm,
+            kinds: views.kinds(),
             charts: ChartFolder::new(args.charts_dir),
             own_namespace: args.namespace,
             identity: identity.clone(),
             metrics: metrics.clone(),
         };
+        let foreign_operation_limit = SignedDuration::from_secs(args.foreign_operation_limit.into());
         let publisher = Publisher::new(client.clone(), identity);
         let work = {
             let stop = stop.clone();
@@ -135,6 +138,8 @@ impl Lead {
                 };
                 let context = Context {
                     clock: Box::new(now),
+                    mandates: Box::new(move || leadership.borrow().mandate_at(Instant::now())),
+                    foreign_operation_limit,
                     catalogue,
                     views,
                     actor,

@@ -14,6 +14,7 @@ const ORDER: &[&str] = &[
     "api",
     "catalogue",
     "desired",
+    "drift",
     "facts",
     "plan",
     "status",
@@ -35,7 +36,16 @@ const ORDER: &[&str] = &[
 ];
 
 /// Modules that decide; `catalogue/load.rs` also reads a folder.
-const PURE: &[&str] = &["api", "catalogue", "desired", "facts", "plan", "status", "memory"];
+const PURE: &[&str] = &[
+    "api",
+    "catalogue",
+    "desired",
+    "drift",
+    "facts",
+    "plan",
+    "status",
+    "memory",
+];
 
 const LONGEST_FILE: usize = 300;
 const LONGEST_TEST: usize = 500;

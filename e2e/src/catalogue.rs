@@ -41,11 +41,31 @@ impl CatalogueFolder {
         Ok(catalogue)
     }
 
+    /// The same for the stand-in, which has the same CRDs in every version.
+    pub fn for_stand_in(archives: &Path) -> Result<Self> {
+        let catalogue = Self::for_archives(archives)?;
+        let chart = repository_root().join("e2e/charts/gpu-operator");
+        let mut crds = Vec::new();
+        for folder in ["crds", "charts/node-feature-discovery/crds"] {
+            for entry in std::fs::read_dir(chart.join(folder))? {
+                let text = std::fs::read_to_string(entry?.path())?;
+                for crd in serde_saphyr::from_multiple::<Value>(&text)? {
+                    crds.extend(crd["metadata"]["name"].as_str().map(ToOwned::to_owned));
+                }
+            }
+        }
+        crds.sort();
+        for chart in Catalogue::from_folder(catalogue.path())?.charts() {
+            catalogue.change(&chart.version.to_string(), |chart| chart["crds"] = json!(crds))?;
+        }
+        Ok(catalogue)
+    }
+
     /// The catalogue under which the operator accepts `charts`, to be changed.
     pub fn for_charts(charts: &Charts) -> Result<Self> {
         match charts.origin() {
             Origin::Nvidia => Self::copy(),
-            Origin::StandIn => Self::for_archives(charts.dir()),
+            Origin::StandIn => Self::for_stand_in(charts.dir()),
         }
     }
 

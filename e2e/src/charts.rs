@@ -107,7 +107,7 @@ impl Charts {
         Ok(Self {
             dir: temporary.path().to_owned(),
             origin: Origin::StandIn,
-            catalogue: Some(CatalogueFolder::for_archives(temporary.path())?),
+            catalogue: Some(CatalogueFolder::for_stand_in(temporary.path())?),
             _temporary: Some(temporary),
         })
     }

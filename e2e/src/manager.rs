@@ -38,6 +38,8 @@ pub struct Options {
     pub identity: String,
     /// Seconds after which its Lease passes on.
     pub lease_duration: u64,
+    /// Seconds for which somebody else's unfinished Helm operation is left alone.
+    pub foreign_operation_limit: u32,
     /// Filter of its log lines.
     pub log_level: String,
 }
@@ -51,6 +53,7 @@ impl Options {
             helm: None,
             identity: "gpu-manager-0".to_owned(),
             lease_duration: 6,
+            foreign_operation_limit: 600,
             log_level: format!("{DEFAULT_FILTER},gpu_manager=debug"),
         }
     }
@@ -196,6 +199,8 @@ impl Manager {
             .arg(cluster.dir().join(&options.identity));
         command.args(["--namespace", MANAGER, "--identity", &options.identity]);
         command.args(["--lease-duration", &options.lease_duration.to_string()]);
+        let limit = options.foreign_operation_limit.to_string();
+        command.args(["--foreign-operation-limit", &limit]);
         command.args(["--log-format", "text", "--log-level", &options.log_level]);
         command.args([
             "--health-address",

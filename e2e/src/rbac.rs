@@ -21,11 +21,10 @@ pub use kinds::Kinds;
 pub use render::{Sources, derive, versions};
 pub use ruleset::RuleSet;
 
-/// Verbs helm uses on an object of a release: server-side apply (`create` and
-/// `patch`), the ownership check before it (`get`), and removal.
-const OBJECT_VERBS: &[&str] = &["create", "delete", "get", "patch"];
-/// Further verbs for hooks: helm watches each one until it is done or gone.
-const HOOK_VERBS: &[&str] = &["list", "watch"];
+/// Verbs that helm uses on an object of a release: server-side apply (`create` and
+/// `patch`), the ownership check before it (`get`), and removal; and those by which
+/// helm follows its hooks and the operator everything else.
+const OBJECT_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
 /// Verbs the operator uses on the charts' CRDs, which it applies before helm runs.
 const CRD_VERBS: &[&str] = &["create", "get", "patch"];
 /// helm keeps each revision in a Secret; the operator watches them.
@@ -111,9 +110,6 @@ impl ReleaseRights {
             &mut self.cluster
         };
         scope.used.allow(group, &resource.plural, &[], OBJECT_VERBS);
-        if object.pointer("/metadata/annotations/helm.sh~1hook").is_some() {
-            scope.used.allow(group, &resource.plural, &[], HOOK_VERBS);
-        }
         if matches!(kind, "ClusterRole" | "Role") {
             ensure!(
                 object.get("aggregationRule").is_none(),

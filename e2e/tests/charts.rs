@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::charts::{Charts, Origin};
 use e2e::cluster::{Cluster, FakeNode, Options};
 use e2e::tools::{Tool, Tools};
+use gpu_manager::catalogue::Catalogue;
 use serde_json::Value;
 
 const VERSIONS: [&str; 3] = ["26.7.0", "26.3.3", "25.10.1"];
@@ -79,6 +80,32 @@ async fn the_stand_in_has_no_object_that_nvidias_chart_lacks() -> Result<()> {
         }
         assert!(more.is_empty(), "{version}: {more:?}");
         assert!(ours.len() > 20, "{version}: {ours:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_catalogue_names_the_crds_of_each_chart() -> Result<()> {
+    let tools = Tools::ensure()?;
+    let charts = [
+        Charts::nvidia(&tools, &VERSIONS, "the test of the CRDs' names").await?,
+        Some(Charts::stand_in(&tools, &VERSIONS).await?),
+    ];
+    for charts in charts.into_iter().flatten() {
+        let catalogue = match charts.catalogue() {
+            Some(folder) => Catalogue::from_folder(folder)?,
+            None => Catalogue::compiled_in()?,
+        };
+        for version in VERSIONS {
+            let archive = charts.archive(version);
+            let archive = archive.to_str().context("a path that is no text")?;
+            let text = printed(&helm(&tools, None, &["show", "crds", archive]).await?)?;
+            let crds: Vec<Value> = serde_saphyr::from_multiple(&text)?;
+            let names = crds.iter().filter_map(|crd| crd["metadata"]["name"].as_str());
+            let chart = catalogue.chart(&version.parse()?).context("no such chart")?;
+            let known: BTreeSet<_> = chart.crds.iter().map(String::as_str).collect();
+            assert_eq!(known, names.collect(), "{version} of {:?}", charts.origin());
+        }
     }
     Ok(())
 }

@@ -9,19 +9,22 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Patch, PatchParams};
 use kube::runtime::conditions::is_crd_established;
 use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::api::{ANNOTATION_SPEC_DIGEST, KYMA_MODULE, LABEL_KYMA_MODULE};
+use crate::api::{
+    ANNOTATION_SPEC_DIGEST, ANNOTATION_SPEC_GENERATION, FIELD_MANAGER, KYMA_MODULE, LABEL_KYMA_MODULE,
+};
 use crate::desired::digest;
+use crate::drift::ObjectRef;
 use crate::facts::CrdFacts;
 use crate::helm::{Helm, HelmError};
-use crate::kube_api::{self, ApiError};
-
-/// API group of NFD, whose CRDs other users of NFD may have installed.
-const NFD_GROUP: &str = "nfd.k8s-sigs.io";
+use crate::kube_api::{self, API_DEADLINE, ApiError, deadline};
+use crate::plan::drift::NFD_GROUP;
 
 /// How long the API server may take to serve a new CRD; it takes well under a second.
 const ESTABLISHED_LIMIT: Duration = Duration::from_secs(30);
@@ -56,24 +59,40 @@ struct Crd {
     spec_digest: String,
 }
 
-/// Applies those CRDs of the chart that are not there yet in this form. `present` are the CRDs of the cluster.
-pub async fn apply(
-    client: &Client,
-    helm: &Helm,
-    archive: &Path,
-    present: &BTreeMap<String, CrdFacts>,
-) -> Result<(), CrdError> {
+/// Which CRDs of the chart are applied.
+#[derive(Clone, Copy, Debug)]
+pub enum Which<'a> {
+    /// Those that are not there yet in this form; these are the CRDs of the cluster.
+    Due(&'a BTreeMap<String, CrdFacts>),
+    /// These.
+    These(&'a [ObjectRef]),
+}
+
+/// Applies CRDs of the chart.
+pub async fn apply(client: &Client, helm: &Helm, archive: &Path, which: Which<'_>) -> Result<(), CrdError> {
     let documents = helm.show_crds(archive).await?;
-    let crds = parse(&documents).map_err(|reason| CrdError::Unreadable {
+    let unreadable = |reason| CrdError::Unreadable {
         archive: archive
             .file_name()
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned(),
         reason,
-    })?;
-    let due = crds.into_iter().filter(|crd| is_due(crd, present));
-    try_join_all(due.map(|crd| apply_one(client, crd))).await?;
+    };
+    let mut crds = parse(&documents).map_err(unreadable)?;
+    match which {
+        Which::Due(present) => crds.retain(|crd| is_due(crd, present)),
+        Which::These(these) => {
+            if let Some(strange) = these
+                .iter()
+                .find(|crd| crds.iter().all(|own| own.name != crd.name))
+            {
+                return Err(unreadable(format!("{} is not among them", strange.name)));
+            }
+            crds.retain(|crd| these.iter().any(|this| this.name == crd.name));
+        }
+    }
+    try_join_all(crds.into_iter().map(|crd| apply_one(client, crd))).await?;
     Ok(())
 }
 
@@ -82,9 +101,13 @@ fn is_due(crd: &Crd, present: &BTreeMap<String, CrdFacts>) -> bool {
         None => true,
         Some(CrdFacts {
             spec_digest: Some(known),
-        }) => *known != crd.spec_digest,
+            as_applied,
+            ..
+        }) => *known != crd.spec_digest || !as_applied,
         // Somebody else's. NFD's may be of another version and in use; NVIDIA's are of use to no one else.
-        Some(CrdFacts { spec_digest: None }) => crd.spec["group"] != NFD_GROUP,
+        Some(CrdFacts {
+            spec_digest: None, ..
+        }) => crd.spec["group"] != NFD_GROUP,
     }
 }
 
@@ -105,13 +128,39 @@ async fn apply_one(client: &Client, crd: Crd) -> Result<(), CrdError> {
         "spec": spec,
     });
     let api = Api::<CustomResourceDefinition>::all(client.clone());
-    kube_api::apply(&api, &name, &object).await?;
+    let applied = kube_api::apply(&api, &name, &object).await?;
+    note_generation(&api, &name, &applied).await?;
     tracing::info!(crd = name, "CRD applied");
     let established = await_condition(api, &name, is_crd_established());
     match tokio::time::timeout(ESTABLISHED_LIMIT, established).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(_)) | Err(_) => Err(CrdError::NotEstablished(name)),
     }
+}
+
+/// Notes on the CRD which generation of its spec is ours. It is known only afterwards.
+async fn note_generation(
+    api: &Api<CustomResourceDefinition>,
+    name: &str,
+    applied: &ObjectMeta,
+) -> Result<(), ApiError> {
+    let generation = applied.generation.unwrap_or_default().to_string();
+    let noted = applied
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(ANNOTATION_SPEC_GENERATION));
+    if noted == Some(&generation) {
+        return Ok(());
+    }
+    let patch =
+        Patch::Merge(json!({ "metadata": { "annotations": { ANNOTATION_SPEC_GENERATION: generation } } }));
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let what = format!("annotate CustomResourceDefinition {name}");
+    deadline(API_DEADLINE, what, api.patch_metadata(name, &params, &patch)).await?;
+    Ok(())
 }
 
 /// Reads the documents that `helm show crds` prints.
@@ -140,6 +189,7 @@ fn parse(documents: &str) -> Result<Vec<Crd>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::fixtures::crd as crd_facts;
 
     const DOCUMENTS: &str = "---\n---\nkind: CustomResourceDefinition\nmetadata: {name: a.nvidia.com}\nspec: {group: nvidia.com}\n---\nkind: CustomResourceDefinition\nmetadata: {name: b.nfd.k8s-sigs.io}\nspec: {group: nfd.k8s-sigs.io}\n";
 
@@ -168,12 +218,7 @@ mod tests {
     fn only_what_is_missing_or_other_is_sent_and_foreign_nfd_is_left_alone() {
         let [nvidia, nfd] = <[Crd; 2]>::try_from(parse(DOCUMENTS).unwrap()).unwrap();
         let with = |crd: &Crd, spec_digest: Option<&str>| {
-            BTreeMap::from([(
-                crd.name.clone(),
-                CrdFacts {
-                    spec_digest: spec_digest.map(ToOwned::to_owned),
-                },
-            )])
+            BTreeMap::from([(crd.name.clone(), crd_facts(spec_digest))])
         };
         for crd in [&nvidia, &nfd] {
             assert!(is_due(crd, &BTreeMap::new()));

@@ -2,8 +2,11 @@
 
 mod chart;
 mod crds;
+mod discard;
 mod finalizer;
 mod namespace;
+mod prune;
+mod reapply;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,14 +19,20 @@ use crate::api::{
     LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
 };
 use crate::desired::{Desired, DriverId, DriverUpgrades};
+use crate::drift::ObjectRef;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
+use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
-use crate::plan::{Action, Cause, Failure, UNINSTALL_FAILED};
+use crate::observe::Kinds;
+use crate::plan::{Action, Cause, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
+
+use crds::Which;
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
+pub use reapply::Reapplied;
 
 /// Revisions that Helm keeps; each is a Secret of about 115 KB.
 const HISTORY_MAX: u32 = 5;
@@ -72,11 +81,18 @@ impl ActError {
                 },
             ) => "InstallFailed",
             (Self::Helm(_), Action::Upgrade { .. }) => "UpgradeFailed",
-            (Self::Helm(_), Action::Rollback { .. }) => "RecoveryFailed",
+            (Self::Helm(_), Action::Rollback { .. }) => RECOVERY_FAILED,
             (Self::Helm(_), Action::Uninstall { .. }) => UNINSTALL_FAILED,
-            (Self::Helm(_), Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace) => {
-                "HelmFailed"
-            }
+            (
+                Self::Helm(_),
+                Action::AddFinalizer
+                | Action::RemoveFinalizer
+                | Action::OpenNamespace
+                | Action::Discard { .. }
+                | Action::RestoreCrds { .. }
+                | Action::Prune { .. }
+                | Action::Reapply { .. },
+            ) => "HelmFailed",
         };
         Failure {
             reason,
@@ -91,6 +107,8 @@ pub struct Actor {
     pub client: Client,
     /// The helm binary.
     pub helm: Helm,
+    /// How kinds are served.
+    pub kinds: Kinds,
     /// Where the chart archives lie.
     pub charts: ChartFolder,
     /// Where the operator itself runs: the namespace of its ServiceAccount.
@@ -119,15 +137,20 @@ pub struct Subject<'a> {
 }
 
 impl Actor {
-    /// Executes `action`.
-    pub async fn act(&self, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
+    /// Executes `action`, for which a mandate is used up.
+    pub async fn act(&self, _: Mandate, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
         match action {
             Action::AddFinalizer => Ok(finalizer::add(&self.client, subject.module).await?),
             Action::RemoveFinalizer => Ok(finalizer::remove(&self.client, subject.module).await?),
             Action::OpenNamespace => Ok(self.open_namespace(subject).await?),
             Action::Upgrade { cause, .. } => self.upgrade(*cause, subject).await,
             Action::Rollback { to, .. } => self.rollback(*to).await,
+            Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
+            Action::Prune { objects } => Ok(self.prune(objects).await?),
+            Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
+            // Each object ends in its own way: [`Self::reapply`].
+            Action::Reapply { .. } => Ok(()),
         }
     }
 
@@ -149,7 +172,7 @@ impl Actor {
         if !subject.namespace_is_ours {
             namespace::apply(&self.client, false).await?;
         }
-        crds::apply(&self.client, &self.helm, &archive, subject.crds).await?;
+        crds::apply(&self.client, &self.helm, &archive, Which::Due(subject.crds)).await?;
         let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
             labels: self.labels(desired, subject),
@@ -167,6 +190,15 @@ impl Actor {
             HelmOperation::Upgrade
         };
         self.measured(operation, run).await?;
+        Ok(())
+    }
+
+    async fn restore_crds(&self, crds: &[ObjectRef], subject: &Subject<'_>) -> Result<(), ActError> {
+        let Some(desired) = subject.desired else {
+            return Ok(());
+        };
+        let archive = self.charts.verified(&desired.chart)?;
+        crds::apply(&self.client, &self.helm, &archive, Which::These(crds)).await?;
         Ok(())
     }
 

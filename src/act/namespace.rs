@@ -39,7 +39,9 @@ pub async fn apply(client: &Client, ours: bool) -> Result<(), ApiError> {
         "metadata": { "name": RELEASE_NAMESPACE, "labels": labels },
     });
     let namespaces = Api::<Namespace>::all(client.clone());
-    kube_api::apply(&namespaces, RELEASE_NAMESPACE, &namespace).await
+    kube_api::apply(&namespaces, RELEASE_NAMESPACE, &namespace)
+        .await
+        .map(|_| ())
 }
 
 /// Gives the operator its rights in the namespace.
@@ -56,7 +58,9 @@ pub async fn bind_role(client: &Client, own_namespace: &str) -> Result<(), ApiEr
         "subjects": [{ "kind": "ServiceAccount", "name": MANAGER, "namespace": own_namespace }],
     });
     let bindings = Api::<RoleBinding>::namespaced(client.clone(), RELEASE_NAMESPACE);
-    kube_api::apply(&bindings, RELEASE_ROLE, &binding).await
+    kube_api::apply(&bindings, RELEASE_ROLE, &binding)
+        .await
+        .map(|_| ())
 }
 
 /// Waits until the rights count. What is still forbidden at the limit is an error: the ClusterRole is not what it should be.

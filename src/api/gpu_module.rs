@@ -51,6 +51,9 @@ pub struct GpuModuleSpec {
     /// When a change that restarts GPU drivers may begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<UpgradeSpec>,
+    /// What happens when somebody changes objects of the release by hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftSpec>,
 
     /// True stops every change to the release while the status stays current. Deletion still uninstalls.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -130,6 +133,36 @@ impl GpuModuleSpec {
             .as_ref()
             .and_then(|upgrade| upgrade.policy)
             .unwrap_or_default()
+    }
+}
+
+/// What happens when somebody changes objects of the release by hand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftSpec {
+    /// Whether changes are undone. Empty: Correct.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<DriftMode>,
+}
+
+/// Correct: changes are undone at once. Report: they are left and shown in condition Drifted. Ignore: nobody looks.
+/// Empty: Correct.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DriftMode {
+    /// Changes are undone at once; labels and annotations that people add stay.
+    #[default]
+    Correct,
+    /// Changes are left as they are and shown in condition Drifted.
+    Report,
+    /// Objects are not compared.
+    Ignore,
+}
+
+impl GpuModuleSpec {
+    /// `spec.drift.mode`, or its default.
+    pub fn drift_mode(&self) -> DriftMode {
+        let drift = self.drift.as_ref();
+        drift.and_then(|drift| drift.mode).unwrap_or_default()
     }
 }
 

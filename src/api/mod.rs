@@ -8,7 +8,9 @@ mod names;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
-pub use gpu_module::{DriverMode, DriverSpec, GpuModule, GpuModuleSpec, UpgradePolicy, UpgradeSpec};
+pub use gpu_module::{
+    DriftMode, DriftSpec, DriverMode, DriverSpec, GpuModule, GpuModuleSpec, UpgradePolicy, UpgradeSpec,
+};
 pub use names::*;
 pub use status::{
     ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind, Outcome,

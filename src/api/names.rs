@@ -52,6 +52,10 @@ pub const ANNOTATION_RECONCILE_AT: &str = "gpu-manager.kyma-project.io/reconcile
 /// Annotation on CRDs that the operator applied: SHA-256 of the applied spec.
 pub const ANNOTATION_SPEC_DIGEST: &str = "gpu-manager.kyma-project.io/spec-digest";
 
+/// Annotation on CRDs that the operator applied: the generation that the spec then had. A later one means that somebody else
+/// has changed the spec.
+pub const ANNOTATION_SPEC_GENERATION: &str = "gpu-manager.kyma-project.io/spec-generation";
+
 /// Annotation by which Helm marks the release an object belongs to.
 pub const HELM_RELEASE_NAME: &str = "meta.helm.sh/release-name";
 /// Annotation by which Helm marks the namespace of that release.

@@ -57,7 +57,7 @@ pub struct GpuModuleStatus {
     /// Generation of the GpuModule that this status was computed from.
     pub observed_generation: i64,
 
-    /// Configured, Installed, OperandsReady, DriverChangePending (False is good) and the summary Ready.
+    /// Configured, Installed, OperandsReady, Drifted and DriverChangePending (False is good), and the summary Ready.
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
@@ -108,9 +108,9 @@ pub struct ReleaseStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// When it ended.
+    /// When it ended, or began where it is still running.
     pub time: Time,
-    /// Install, Upgrade, Rollback or Uninstall.
+    /// Install, Upgrade, Rollback, Uninstall, Discard, Prune or Reapply.
     pub operation: OperationKind,
     /// Chart version before, where there was a release.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,10 +118,10 @@ pub struct Operation {
     /// Chart version that was to be installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Newest revision of the release afterwards, where there is one.
+    /// Newest revision of the release afterwards, where there is one; while it runs, the revision that it makes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// Succeeded or Failed.
+    /// Succeeded, Failed, Running or Interrupted.
     pub outcome: Outcome,
     /// Why it was done, or why it failed.
     pub message: String,
@@ -138,15 +138,25 @@ pub enum OperationKind {
     Rollback,
     /// `helm uninstall`.
     Uninstall,
+    /// The Secret of a revision that was in Helm's way was deleted.
+    Discard,
+    /// Objects that a failed upgrade had left behind were deleted.
+    Prune,
+    /// Objects of the release that somebody had changed were put right; no new revision.
+    Reapply,
 }
 
-/// How an operation ended.
+/// How an operation ended, if it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Outcome {
     /// As it should.
     Succeeded,
     /// With an error.
     Failed,
+    /// Not yet.
+    Running,
+    /// The operator ended before it did; what came of it was found and put right afterwards.
+    Interrupted,
 }
 
 /// The driver that the module asks NVIDIA's operator for.
@@ -195,6 +205,8 @@ pub enum ConditionType {
     Installed,
     /// NVIDIA's operands work on the GPU nodes.
     OperandsReady,
+    /// Objects of the release are other than the release made them. True is the bad case.
+    Drifted,
     /// A change that restarts drivers waits. False is the good case.
     DriverChangePending,
     /// True exactly when the state is Ready.
@@ -203,10 +215,11 @@ pub enum ConditionType {
 
 impl ConditionType {
     /// Every type.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Configured,
         Self::Installed,
         Self::OperandsReady,
+        Self::Drifted,
         Self::DriverChangePending,
         Self::Ready,
     ];
@@ -217,6 +230,7 @@ impl ConditionType {
             Self::Configured => "Configured",
             Self::Installed => "Installed",
             Self::OperandsReady => "OperandsReady",
+            Self::Drifted => "Drifted",
             Self::DriverChangePending => "DriverChangePending",
             Self::Ready => "Ready",
         }

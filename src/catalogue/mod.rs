@@ -94,6 +94,9 @@ pub struct Chart {
     /// Dotted paths of values that `spec.values` may not touch in this version, besides [`Defaults::owned_values`].
     #[serde(default)]
     pub owned_values: Vec<String>,
+    /// Names of the CRDs that the chart and its subchart bring; empty: they are not watched.
+    #[serde(default)]
+    pub crds: Vec<String>,
     /// Values of this version over [`Catalogue::base`].
     #[serde(default)]
     pub values: Map<String, Value>,

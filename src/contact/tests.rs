@@ -176,7 +176,7 @@ async fn the_real_client_introduces_itself_and_is_noted() {
         agents,
         [concat!("user-agent: gpu-manager/", env!("CARGO_PKG_VERSION"))]
     );
-    let answered = contacts.with(|answered| answered[&nodes()]);
+    let (answered, _) = contacts.with(|answered| answered[&nodes()]);
     assert!(answered > registered, "the answer was not noted");
 }
 
@@ -215,4 +215,18 @@ fn resources_read_well_in_a_sentence() {
     assert_eq!(nodes().to_string(), "nodes");
     let text = Resource::new("apps", "daemonsets", Some("gpu-operator")).to_string();
     assert_eq!(text, "daemonsets.apps in gpu-operator");
+}
+
+#[test]
+fn a_resource_is_forgotten_with_its_last_watch() {
+    let contacts = Contacts::default();
+    let (now, limit) = (Instant::now(), Duration::from_secs(1));
+    contacts.register(nodes(), now);
+    contacts.register(nodes(), now);
+    let silent = || contacts.silent(now + 2 * limit, limit);
+    contacts.forget(&nodes());
+    assert_eq!(silent(), [nodes()], "another watch of it goes on");
+    contacts.forget(&nodes());
+    contacts.forget(&nodes());
+    assert_eq!(silent(), []);
 }

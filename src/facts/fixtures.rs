@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use semver::Version;
 
 use super::{
-    HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision, SurroundingNamespace,
-    Surroundings,
+    CrdFacts, HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
+    SurroundingNamespace, Surroundings,
 };
 use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
 use crate::catalogue::DriverLayout;
@@ -34,6 +34,7 @@ pub fn observed() -> Observed {
         daemon_sets: Vec::new(),
         deployments: Vec::new(),
         crds: BTreeMap::new(),
+        objects: BTreeMap::new(),
         kubernetes: "1.36".parse().unwrap(),
     }
 }
@@ -42,6 +43,7 @@ pub fn observed() -> Observed {
 pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
     let revision = |(number, status): (u32, &RevisionStatus)| Revision {
         number,
+        uid: number.to_string(),
         status: *status,
         changed: NOW,
         fingerprint: Some(fingerprint.to_owned()),
@@ -82,6 +84,15 @@ pub fn policy(owner: Option<HelmOwner>, state: Option<&str>) -> PolicyFacts {
         owner,
         state: state.map(ToOwned::to_owned),
         error: None,
+    }
+}
+
+/// A CRD that was applied with that digest and is unchanged since; without one, somebody else's.
+pub fn crd(spec_digest: Option<&str>) -> CrdFacts {
+    CrdFacts {
+        spec_digest: spec_digest.map(ToOwned::to_owned),
+        as_applied: spec_digest.is_some(),
+        terminating: false,
     }
 }
 

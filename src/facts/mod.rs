@@ -27,6 +27,7 @@ use semver::Version;
 
 use crate::catalogue::MinorVersion;
 use crate::desired::DriverId;
+use crate::drift::{Mark, ObjectRef};
 
 /// What is known of the release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,8 +41,15 @@ pub enum ReleaseFacts {
 /// What a real comparison through Helm found out about a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// The revision that was read.
-    pub revision: u32,
+    /// UID of the Secret of the revision that was read.
+    pub uid: String,
+    /// What is in it; `None` where its Secret is there and Helm cannot decode it.
+    pub content: Option<RevisionContent>,
+}
+
+/// What Helm has stored of a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevisionContent {
     /// Its chart version.
     pub chart_version: Version,
     /// SHA-256 of its values, comparable to [`crate::desired::Desired::values_digest`].
@@ -50,6 +58,33 @@ pub struct Comparison {
     pub driver: DriverId,
     /// Whether its values keep NVIDIA's operator from replacing running drivers.
     pub holds_drivers: bool,
+}
+
+/// Objects that failed upgrades have left behind beside a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphans {
+    /// UID of the Secret of the revision that runs.
+    pub of: String,
+    /// What it does not have.
+    pub objects: Vec<Orphan>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphan {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its UID when it was found.
+    pub uid: String,
+}
+
+/// What a watch sees of an object of the release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// There is none, or it has lost the marks by which Helm knows it.
+    Absent,
+    /// It is there.
+    Marked(Mark),
 }
 
 /// Everything observed in one pass.
@@ -79,6 +114,8 @@ pub struct Observed {
     pub deployments: Vec<DeploymentFacts>,
     /// Every CRD of the cluster by name.
     pub crds: BTreeMap<String, CrdFacts>,
+    /// Objects of the release by what a watch of their metadata sees; those that no watch has told of yet are left out.
+    pub objects: BTreeMap<ObjectRef, Seen>,
     /// Version of the API server.
     pub kubernetes: MinorVersion,
 }

@@ -10,8 +10,10 @@ use crate::helm::RevisionStatus;
 /// One revision of the release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
-    /// Its number, from 1.
+    /// Its number, from 1. Helm uses a number again when the newest revision was deleted.
     pub number: u32,
+    /// UID of its Secret.
+    pub uid: String,
     /// Its status.
     pub status: RevisionStatus,
     /// When its Secret was last written, as far as the API server notes it (`managedFields`).

@@ -82,6 +82,10 @@ pub struct DeploymentFacts {
 pub struct CrdFacts {
     /// Annotation [`crate::api::ANNOTATION_SPEC_DIGEST`], where the module applied it.
     pub spec_digest: Option<String>,
+    /// Nobody has changed its spec since: annotation [`crate::api::ANNOTATION_SPEC_GENERATION`] names its generation.
+    pub as_applied: bool,
+    /// It is being deleted, and every object of its kind with it.
+    pub terminating: bool,
 }
 
 /// The namespace of the release.

@@ -113,9 +113,10 @@ pub(super) fn uninstall(release: &ReleaseRef, options: &UninstallOptions) -> Vec
 }
 
 /// `helm get metadata` as JSON.
-pub(super) fn get_metadata(release: &ReleaseRef) -> Vec<OsString> {
+pub(super) fn get_metadata(release: &ReleaseRef, revision: Option<u32>) -> Vec<OsString> {
     let mut args = command(&["get", "metadata"], release);
     args.push("--output=json".into());
+    args.extend(revision_flag(revision));
     positional(args, [release.name.as_ref()])
 }
 
@@ -124,6 +125,13 @@ pub(super) fn get_values(release: &ReleaseRef, revision: Option<u32>) -> Vec<OsS
     let mut args = command(&["get", "values"], release);
     args.push("--output=json".into());
     args.extend(revision_flag(revision));
+    positional(args, [release.name.as_ref()])
+}
+
+/// `helm get manifest`: the objects of a revision as YAML, hooks left out.
+pub(super) fn get_manifest(release: &ReleaseRef, revision: u32) -> Vec<OsString> {
+    let mut args = command(&["get", "manifest"], release);
+    args.extend(revision_flag(Some(revision)));
     positional(args, [release.name.as_ref()])
 }
 

@@ -106,6 +106,14 @@ pub enum HelmError {
         /// Helm's own words.
         message: String,
     },
+    /// The Secret of the revision is there, and what is in it is no release.
+    #[error("helm {verb} failed: {message}")]
+    Undecodable {
+        /// The command.
+        verb: &'static str,
+        /// Helm's own words.
+        message: String,
+    },
     /// The API server does not answer helm, or not with its credentials.
     #[error("helm {verb} failed: {message}")]
     Unreachable {

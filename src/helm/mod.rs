@@ -5,6 +5,7 @@
 //! One change runs at a time, never more, also across a restart of the operator (see `workdir`).
 //! What a change has led to is read from the release's Secrets afterwards, not from helm's exit code.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -111,6 +112,11 @@ impl Helm {
         &self.version
     }
 
+    /// The name under which the API server keeps what Helm applies: that of its binary (helm.sh/helm/v4 `pkg/kube/client.go`).
+    pub fn field_manager(&self) -> Cow<'_, str> {
+        self.binary.file_name().unwrap_or_default().to_string_lossy()
+    }
+
     /// Waits for a helm process that an earlier operator left behind, so that what it does is not taken for dead.
     pub async fn await_left_over(&self, limit: Duration) -> Result<(), HelmError> {
         self.turn("start", limit).await.map(drop)
@@ -164,12 +170,14 @@ impl Helm {
         found(self.change(verb, &args, deadline, OnShutdown::Finish, turn).await)
     }
 
-    /// The newest revision in short; `None` when there is no such release.
-    pub async fn get_metadata(&self, release: &ReleaseRef) -> Result<Option<ReleaseMetadata>, HelmError> {
-        found(
-            self.read("get metadata", &args::get_metadata(release), output::metadata)
-                .await,
-        )
+    /// A revision (the newest by default) in short; `None` when there is no such revision.
+    pub async fn get_metadata(
+        &self,
+        release: &ReleaseRef,
+        revision: Option<u32>,
+    ) -> Result<Option<ReleaseMetadata>, HelmError> {
+        let args = args::get_metadata(release, revision);
+        found(self.read("get metadata", &args, output::metadata).await)
     }
 
     /// The values that a revision (the newest by default) was made with, without the chart's defaults; `None` when
@@ -183,6 +191,17 @@ impl Helm {
             self.read("get values", &args::get_values(release, revision), output::values)
                 .await,
         )
+    }
+
+    /// The objects of a revision as YAML documents; `None` when there is no such revision. Helm keeps the text as the chart
+    /// rendered it: what Helm itself adds to each object when it applies them is not in it.
+    pub async fn get_manifest(
+        &self,
+        release: &ReleaseRef,
+        revision: u32,
+    ) -> Result<Option<String>, HelmError> {
+        let args = args::get_manifest(release, revision);
+        found(self.read("get manifest", &args, |text| Ok(text.to_owned())).await)
     }
 
     /// The CRDs that a chart and its dependencies bring along, as YAML documents.

@@ -168,6 +168,12 @@ pub(super) fn is_not_found(message: &str) -> bool {
     message.ends_with("release: not found")
 }
 
+/// Whether the error says that the Secret of a revision holds no release. Helm says so only when it is asked for that one
+/// revision; in lists it leaves such Secrets out without a word.
+pub(super) fn is_undecodable(message: &str) -> bool {
+    message.contains("failed to decode data")
+}
+
 /// Whether the error says that the API server gives no answer; each command asks it for its version first.
 pub(super) fn is_unreachable(message: &str) -> bool {
     message.contains("kubernetes cluster unreachable: ")

@@ -238,6 +238,8 @@ fn outcome(verb: &'static str, limit: Duration, ended: Ended) -> Result<Ended, H
 fn failure(verb: &'static str, code: i32, message: String) -> HelmError {
     if output::is_not_found(&message) {
         HelmError::NotFound { verb, message }
+    } else if output::is_undecodable(&message) {
+        HelmError::Undecodable { verb, message }
     } else if output::is_in_progress(&message) {
         HelmError::OperationInProgress { verb, message }
     } else if output::is_unreachable(&message) {

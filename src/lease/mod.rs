@@ -85,12 +85,20 @@ pub enum Leadership {
     },
 }
 
+/// Says that this replica leads at this moment. Whatever changes the cluster takes one, so nothing is changed without the Lease,
+/// also by a process that was stopped for a while and does not know yet what it has lost.
+#[derive(Debug)]
+pub struct Mandate(());
+
+/// Gives the [`Mandate`] of this moment, if there is one.
+pub type Mandates = Box<dyn Fn() -> Option<Mandate> + Send + Sync>;
+
 impl Leadership {
-    /// Whether this replica may start something at `now`.
+    /// The right to start something at `now`.
     ///
     /// Looks at the clock too, so that an answer that nobody has updated in time is still right.
-    pub fn leads_at(&self, now: Instant) -> bool {
-        matches!(self, Self::Leading { until } if now < *until)
+    pub fn mandate_at(&self, now: Instant) -> Option<Mandate> {
+        matches!(self, Self::Leading { until } if now < *until).then_some(Mandate(()))
     }
 }
 

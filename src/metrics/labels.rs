@@ -101,6 +101,12 @@ pub struct ReleaseLabels {
     pub driver_branch: String,
 }
 
+/// A kind of Kubernetes objects; the charts have about a dozen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct KindLabel {
+    pub kind: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct StateLabel {
     pub state: &'static str,

@@ -18,7 +18,7 @@ use prometheus_client::{
 };
 
 pub use self::labels::{HelmOperation, HelmResult, ReleaseLabels, Verb, VerbLabel};
-use self::labels::{NoLabels, OperationLabel, OperationResultLabels, StateLabel};
+use self::labels::{KindLabel, NoLabels, OperationLabel, OperationResultLabels, StateLabel};
 use crate::api::{ConditionType, GpuModuleStatus, State, condition};
 
 /// Media type of [`Metrics::encode`].
@@ -47,6 +47,7 @@ struct Families {
     last_success: Family<NoLabels, Gauge<f64, AtomicU64>>,
     leader: Gauge,
     requests: ApiRequests,
+    corrections: Family<KindLabel, Counter>,
 }
 
 impl Metrics {
@@ -65,6 +66,7 @@ impl Metrics {
             last_success: Family::default(),
             leader: Gauge::default(),
             requests: Family::default(),
+            corrections: Family::default(),
         };
         families.initialise();
         Self(Arc::new(Mutex::new(families.registered())))
@@ -126,6 +128,15 @@ impl Metrics {
             .durations
             .get_or_create(&OperationLabel { operation })
             .observe(took.as_secs_f64());
+    }
+
+    /// An object of the release that others had changed was put right.
+    pub fn record_correction(&self, kind: &str) {
+        let kind = kind.to_owned();
+        self.families()
+            .corrections
+            .get_or_create(&KindLabel { kind })
+            .inc();
     }
 
     /// Nodes with an NVIDIA GPU, and those of them on which a Pod can use one now; `None` while nobody counts them.
@@ -250,6 +261,8 @@ impl Families {
         );
         let requests = "Requests to the Kubernetes API by the manager itself, without Helm's";
         registry.register("api_requests", requests, self.requests.clone());
+        let corrections = "Objects of the release that others had changed and that were put right";
+        registry.register("drift_corrections", corrections, self.corrections.clone());
         self
     }
 }

@@ -70,6 +70,7 @@ fn everything_has_its_place_in_the_exposition() {
     metrics.set_driver_change(Timestamp::from_second(1_800_000_000).ok());
     metrics.set_last_success(Timestamp::from_millisecond(1_800_000_000_250).unwrap());
     metrics.set_leader(true);
+    metrics.record_correction("Deployment");
     metrics
         .api_requests()
         .get_or_create(&Verb::Watch.into())

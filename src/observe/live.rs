@@ -16,7 +16,8 @@ use crate::api::{
 use crate::catalogue::{MinorVersion, Restarts};
 use crate::desired::{DriverId, holds_drivers, values_digest};
 use crate::facts::{
-    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, SurroundingNamespace, Surroundings,
+    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, Revision, RevisionContent,
+    SurroundingNamespace, Surroundings,
 };
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -114,16 +115,24 @@ async fn read_surroundings(client: &Client) -> Result<Surroundings, ApiError> {
     })
 }
 
-/// The newest revision as Helm sees it, values included; `None` without a release.
+/// A revision as Helm sees it, values included; `None` where it is gone.
 pub async fn read_through_helm(
     helm: &Helm,
     release: &ReleaseRef,
+    revision: &Revision,
     restarts: &Restarts,
 ) -> Result<Option<Comparison>, HelmError> {
-    let Some(found) = helm.get_metadata(release).await? else {
-        return Ok(None);
+    let (number, uid) = (revision.number, revision.uid.clone());
+    let found = match helm.get_metadata(release, Some(number)).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(None),
+        Err(HelmError::Undecodable { message, .. }) => {
+            tracing::warn!(revision = number, message, "a revision cannot be decoded");
+            return Ok(Some(Comparison { uid, content: None }));
+        }
+        Err(error) => return Err(error),
     };
-    let Some(values) = helm.get_values(release, Some(found.revision)).await? else {
+    let Some(values) = helm.get_values(release, Some(number)).await? else {
         return Ok(None);
     };
     let version = found.version.trim_start_matches('v');
@@ -132,11 +141,13 @@ pub async fn read_through_helm(
         reason: format!("chart version {version} cannot be read: {error}"),
     })?;
     Ok(Some(Comparison {
-        revision: found.revision,
-        driver: DriverId::of(&chart_version, &values, restarts),
-        holds_drivers: holds_drivers(&values),
-        chart_version,
-        values_digest: values_digest(&values),
+        uid,
+        content: Some(RevisionContent {
+            driver: DriverId::of(&chart_version, &values, restarts),
+            holds_drivers: holds_drivers(&values),
+            chart_version,
+            values_digest: values_digest(&values),
+        }),
     }))
 }
 

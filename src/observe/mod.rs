@@ -3,13 +3,18 @@
 //! Each watch is isolated: a missing CRD, a 403 or a missing namespace delays that watch alone. Objects are reduced to
 //! facts on arrival, and only changed facts wake the reconciler.
 
+mod inspect;
+mod kinds;
 mod live;
 mod nvidia;
+mod objects;
+mod orphans;
 mod reduce;
 mod view;
 mod watch;
 mod work;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
@@ -25,14 +30,19 @@ use tokio_util::task::TaskTracker;
 use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE};
 use crate::catalogue::MinorVersion;
 use crate::contact::{Contacts, Resource};
+use crate::drift::{Kind, Manifest};
 use crate::facts::{
     CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
     ReleaseFacts, Revision,
 };
+use objects::ObjectViews;
 use view::{Access, View};
 use watch::Watched;
 
+pub use inspect::{Inspection, inspect};
+pub use kinds::Kinds;
 pub use live::{Look, kubernetes_version, look, read_history, read_release, read_status, read_through_helm};
+pub use orphans::{OrphansError, find_orphans};
 
 pub use work::{gpu_work, maintenance_window};
 
@@ -49,6 +59,7 @@ pub struct Views {
     daemon_sets: View<DaemonSetFacts>,
     deployments: View<DeploymentFacts>,
     crds: View<CrdFacts>,
+    objects: ObjectViews,
     changes: channel::Receiver<u64>,
     retry: Arc<Notify>,
 }
@@ -148,7 +159,7 @@ impl Views {
         let drivers = View::default();
         let kind = nvidia::nvidia_driver();
         let resource = Resource::new(&kind.group, &kind.plural, None);
-        let task = watched.run_while_served(
+        let task = watched.clone().run_while_served(
             NVIDIA_DRIVER_CRD,
             crds.clone(),
             Api::all_with(client.clone(), &kind),
@@ -166,6 +177,7 @@ impl Views {
             daemon_sets,
             deployments,
             crds,
+            objects: ObjectViews::new(Kinds::new(client.clone()), watched, tracker, stop),
             changes,
             retry,
         }
@@ -227,8 +239,18 @@ impl Views {
             .collect()
     }
 
-    /// What the watches know now.
-    pub fn observe(&self, kubernetes: MinorVersion) -> Observed {
+    /// How kinds are served, as the watches have learnt it.
+    pub fn kinds(&self) -> Kinds {
+        self.objects.kinds()
+    }
+
+    /// Watches objects of exactly these kinds from now on, each with the namespace that a manifest names for them.
+    pub fn follow(&self, places: &BTreeSet<(Kind, Option<String>)>) {
+        self.objects.follow(places);
+    }
+
+    /// What the watches know now, also of the objects in `manifest`.
+    pub fn observe(&self, kubernetes: MinorVersion, manifest: Option<&Manifest>) -> Observed {
         let release = match self.releases.access() {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
             Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
@@ -246,6 +268,7 @@ impl Views {
             daemon_sets: self.daemon_sets.all(),
             deployments: self.deployments.all(),
             crds: self.crds.by_name(),
+            objects: manifest.map_or_else(BTreeMap::new, |manifest| self.objects.see(manifest)),
             kubernetes,
         }
     }

@@ -13,8 +13,9 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use serde_json::Value;
 
 use crate::api::{
-    ANNOTATION_SPEC_DIGEST, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART, LABEL_DRIVER,
-    LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_MANAGED_BY, LABEL_REVISION,
+    ANNOTATION_SPEC_DIGEST, ANNOTATION_SPEC_GENERATION, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY,
+    LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_MANAGED_BY,
+    LABEL_REVISION,
 };
 use crate::catalogue::DriverLayout;
 use crate::desired::DriverUpgrades;
@@ -30,6 +31,7 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
     let label = |name: &str| secret.labels().get(name);
     Some(Revision {
         number: label("version")?.parse().ok()?,
+        uid: secret.uid().unwrap_or_default(),
         status: RevisionStatus::from_label(label("status")?),
         changed,
         fingerprint: label(LABEL_FINGERPRINT).cloned(),
@@ -203,7 +205,11 @@ pub fn deployment(deployment: &Deployment) -> DeploymentFacts {
 
 /// A CRD.
 pub fn crd(crd: &PartialObjectMeta<CustomResourceDefinition>) -> CrdFacts {
+    let annotation = |key: &str| crd.annotations().get(key);
+    let applied = annotation(ANNOTATION_SPEC_GENERATION).and_then(|generation| generation.parse().ok());
     CrdFacts {
-        spec_digest: crd.annotations().get(ANNOTATION_SPEC_DIGEST).cloned(),
+        spec_digest: annotation(ANNOTATION_SPEC_DIGEST).cloned(),
+        as_applied: crd.metadata.generation == applied,
+        terminating: crd.metadata.deletion_timestamp.is_some(),
     }
 }

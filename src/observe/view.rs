@@ -65,6 +65,11 @@ impl<F: Clone + PartialEq> View<F> {
         self.read(|collected| collected.facts.clone())
     }
 
+    /// The facts of that name.
+    pub fn get(&self, name: &str) -> Option<F> {
+        self.read(|collected| collected.facts.get(name).cloned())
+    }
+
     /// Whether there is an object of that name.
     pub fn contains(&self, name: &str) -> bool {
         self.read(|collected| collected.facts.contains_key(name))

@@ -26,6 +26,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// sends one at each try to list.
 const HEALTHY_AFTER: Duration = Duration::from_mins(1);
 
+/// So many refusals in a row come of an API server that has just started and does not know its own rules yet. What it had shown before
+/// still counts then.
+const REFUSALS_OF_A_START: u32 = 2;
+
 /// What all watches share.
 #[derive(Clone, Debug)]
 pub struct Watched {
@@ -54,15 +58,21 @@ impl Watched {
         let mut events = std::pin::pin!(watcher(api.clone(), config.clone()));
         let mut pauses = pauses();
         let mut failed_at: Option<Instant> = None;
+        let mut refusals = 0;
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
+                    // Each try to list begins with that one, whatever comes of it.
+                    if !matches!(event, watcher::Event::Init) {
+                        refusals = 0;
+                    }
                     if view.take_in(event, &reduce) {
                         self.tell();
                     }
                 }
                 Err(error) => {
-                    if self.note(&error, &resource, &view) {
+                    refusals += 1;
+                    if self.note(&error, &resource, &view, refusals) {
                         events.set(watcher(api.clone(), config.clone()));
                     }
                     if failed_at.is_some_and(|before| before.elapsed() > HEALTHY_AFTER) {
@@ -117,7 +127,8 @@ impl Watched {
         }
     }
 
-    fn tell(&self) {
+    /// Wakes the reconciler.
+    pub fn tell(&self) {
         self.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 
@@ -128,10 +139,15 @@ impl Watched {
         error: &watcher::Error,
         resource: &Resource,
         view: &View<F>,
+        refusals: u32,
     ) -> bool {
         match refusal(error) {
             Some(410) => {
                 tracing::debug!(%resource, "the watch is too old and begins anew");
+                true
+            }
+            Some(403) if view.access() == Access::Granted && refusals <= REFUSALS_OF_A_START => {
+                tracing::debug!(%resource, "the API server refuses what it has shown before, it is asked again");
                 true
             }
             Some(code @ (403 | 404)) => {

@@ -3,10 +3,15 @@
 //! kube's error policy is not told of successes, so it cannot do this. The pause grows from 5 s to 10 min and is jittered; a
 //! success, a new generation or a `reconcile-at` begins anew.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 
 /// Reason of a failed uninstall.
 pub const UNINSTALL_FAILED: &str = "UninstallFailed";
+
+/// Reason of a failed rollback.
+pub const RECOVERY_FAILED: &str = "RecoveryFailed";
 
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
@@ -25,7 +30,7 @@ pub struct Failure {
 pub struct Attempts {
     generation: i64,
     failures: u32,
-    failed_uninstalls: u32,
+    by_reason: BTreeMap<&'static str, u32>,
     last: Option<(Failure, Timestamp)>,
 }
 
@@ -35,9 +40,9 @@ impl Attempts {
         self.failures
     }
 
-    /// How many of them were uninstalls.
-    pub const fn failed_uninstalls(&self) -> u32 {
-        self.failed_uninstalls
+    /// How many of them had that reason.
+    pub fn failures_of(&self, reason: &str) -> u32 {
+        self.by_reason.get(reason).copied().unwrap_or_default()
     }
 
     /// The failure of the last try, unless it succeeded.
@@ -79,7 +84,7 @@ impl Attempts {
         // Between 80 % and 100 %, so that the cap stays the cap.
         let pause = doubled.mul_f64(jitter.clamp(0.0, 1.0).mul_add(0.2, 0.8));
         self.failures = self.failures.saturating_add(1);
-        self.failed_uninstalls += u32::from(failure.reason == UNINSTALL_FAILED);
+        *self.by_reason.entry(failure.reason).or_default() += 1;
         self.last = Some((failure, now + pause));
     }
 }

@@ -1,7 +1,8 @@
 //! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
 
 use super::{
-    Action, FOREIGN_OPERATION_LIMIT, Plan, Situation, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, unread,
+    Action, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, recovery, release,
+    unread,
 };
 use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
 
@@ -31,19 +32,25 @@ pub fn step(s: &Situation<'_>) -> Plan {
 }
 
 fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
+    // Helm passes over what it cannot decode, and says that there is nothing to uninstall.
+    if let Some(latest) = history.latest()
+        && let Some(plan) = recovery::undecodable(s, latest)
+    {
+        return plan;
+    }
     if let Some(latest) = history.latest()
         && latest.status.is_pending()
-        && !latest.made_by_module()
-        && s.now < latest.changed + FOREIGN_OPERATION_LIMIT
+        && !recovery::is_own(s, latest)
+        && s.now < latest.changed + s.foreign_operation_limit
     {
-        let until = latest.changed + FOREIGN_OPERATION_LIMIT;
+        let until = latest.changed + s.foreign_operation_limit;
         return Plan::Wait {
             until,
             why: Wait::ForeignOperation(latest.status),
         };
     }
     Plan::Act(Action::Uninstall {
-        hooks: s.attempts.failed_uninstalls() < UNINSTALL_TRIES_WITH_HOOKS,
+        hooks: s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS,
     })
 }
 
@@ -54,6 +61,10 @@ fn gone(s: &Situation<'_>) -> Plan {
     // What cannot be read may still be there.
     if let Some(hold) = unread(s) {
         return Plan::Hold(hold);
+    }
+    // Helm has to know again what it is to remove.
+    if let (true, Ok(desired)) = (release::stands(s), s.desired) {
+        return release::record_anew(s, desired);
     }
     let left = foreign::left_behind(s);
     if left.is_empty() {

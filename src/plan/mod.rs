@@ -3,11 +3,16 @@
 //! [`decide`] names one step; the reconciler takes it, observes again and asks again, until nothing is left to do. Time is
 //! an argument, so each row of the truth table is a plain test.
 
+mod action;
 mod attempts;
 mod deletion;
+pub mod drift;
 mod foreign;
+mod held;
 mod hold;
+mod orphans;
 mod pause;
+mod recovery;
 mod release;
 mod route;
 mod work;
@@ -16,13 +21,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::{ReleaseStatus, UpgradePolicy};
+use crate::api::{DriftMode, Operation, ReleaseStatus, UpgradePolicy};
 use crate::catalogue::Catalogue;
-use crate::desired::{Desired, DriverId, Refusal, Step};
-use crate::facts::{Observed, ReleaseFacts};
+use crate::desired::{Desired, DriverId, Refusal};
+use crate::drift::ObjectRef;
+use crate::facts::{Observed, Orphans, ReleaseFacts};
 use crate::helm::RevisionStatus;
 
-pub use attempts::{Attempts, Failure, UNINSTALL_FAILED};
+pub use action::{Action, Cause, Obstacle};
+pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
+pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
 pub use pause::{SOON, pause};
@@ -31,8 +39,9 @@ pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
 #[cfg(test)]
 mod tests;
 
-/// How long a revision that somebody else's Helm has not finished is left alone: twice Helm's own default timeout.
-pub const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+/// After how many failed rollbacks the unfinished revision is deleted instead; a rollback can fail for ever where the revision to
+/// return to holds a kind that is no longer served.
+pub const ROLLBACK_TRIES: u32 = 3;
 
 /// After how many failed tries an uninstall goes on without NVIDIA's hook Jobs, which need a schedulable node and a
 /// pullable image.
@@ -47,6 +56,8 @@ pub const UNINSTALL_TRIES_WITH_HOOKS: u32 = 2;
 pub struct Situation<'a> {
     /// The time of this pass.
     pub now: Timestamp,
+    /// How long a revision that somebody else's Helm has not finished is left alone.
+    pub foreign_operation_limit: SignedDuration,
     /// The GpuModule has a deletion timestamp.
     pub deleting: bool,
     /// The GpuModule carries the module's finalizer.
@@ -63,10 +74,18 @@ pub struct Situation<'a> {
     pub recorded: Option<&'a ReleaseStatus>,
     /// What was observed.
     pub observed: &'a Observed,
+    /// What failed upgrades have left behind, if that was looked for.
+    pub orphans: Option<&'a Orphans>,
     /// Failures so far.
     pub attempts: &'a Attempts,
+    /// `spec.drift.mode`.
+    pub drift_mode: DriftMode,
+    /// What is known of the release's objects.
+    pub drift: &'a DriftState,
     /// A real comparison with the release is due, whatever the labels say.
     pub comparison_due: bool,
+    /// The operation that the status says is under way, though nothing runs now: a process died over it.
+    pub interrupted: Option<&'a Operation>,
 }
 
 /// The next step.
@@ -89,68 +108,21 @@ pub enum Plan {
     Read(Reading),
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
+    /// The revision is as wanted: read what objects it consists of, then decide again.
+    ReadManifest {
+        /// The revision.
+        revision: u32,
+        /// UID of its Secret.
+        uid: String,
+    },
+    /// Find what these failed revisions have left behind, then decide again.
+    FindOrphans(Vec<u32>),
+    /// Compare these objects of the release with what they should be, then decide again.
+    Inspect(Vec<ObjectRef>),
     /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
     AwaitRemoval(Vec<String>),
     /// Change something.
     Act(Action),
-}
-
-/// A change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Put the module's finalizer onto the GpuModule.
-    AddFinalizer,
-    /// Let the GpuModule go.
-    RemoveFinalizer,
-    /// Make the release's namespace and give the operator its rights in it.
-    OpenNamespace,
-    /// Apply the CRDs and run `helm upgrade --install`.
-    Upgrade {
-        /// What is wanted, or a step on the way to it.
-        to: Step,
-        /// Why.
-        cause: Cause,
-    },
-    /// Run `helm rollback` to free a release that a dead Helm process left locked.
-    Rollback {
-        /// The revision to return to.
-        to: u32,
-        /// The status that was found.
-        found: RevisionStatus,
-    },
-    /// Run `helm uninstall`.
-    Uninstall {
-        /// Whether the chart's hook Jobs run.
-        hooks: bool,
-    },
-}
-
-/// Why the release is installed or upgraded; ends up in `helm history`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// There was no release.
-    Install,
-    /// The wanted release is another one.
-    Changed,
-    /// The last try failed.
-    Retry,
-    /// Somebody else changed the release.
-    ForeignChange,
-    /// The driver change that was held may go on now.
-    DriversLetGo,
-}
-
-impl Cause {
-    /// In words, for `helm history` and the status.
-    pub const fn why(self) -> &'static str {
-        match self {
-            Self::Install => "install",
-            Self::Changed => "values or chart changed",
-            Self::Retry => "the last try failed",
-            Self::ForeignChange => "the release was not as wanted",
-            Self::DriversLetGo => "the driver change that waited goes on",
-        }
-    }
 }
 
 /// What is waited for.
@@ -190,7 +162,7 @@ fn unguarded(s: &Situation<'_>) -> Plan {
         };
     }
     if s.suspended {
-        return Plan::Hold(Hold::Suspended);
+        return drift::look_while_suspended(s).unwrap_or(Plan::Hold(Hold::Suspended));
     }
     let desired = match s.desired {
         Ok(desired) => desired,
@@ -207,14 +179,14 @@ pub fn waiting(s: &Situation<'_>) -> Waiting {
     let in_order = !s.suspended && s.observed.unread.is_empty() && foreign::find(s).is_none();
     match s.desired {
         _ if s.deleting => Waiting::Nothing,
-        Ok(desired) if in_order => release::waiting(s, desired),
+        Ok(desired) if in_order => held::waiting(s, desired),
         _ => Waiting::Unknown,
     }
 }
 
 /// The driver that the nodes were last told to run, as far as anybody knows.
 pub fn running_driver(s: &Situation<'_>) -> Option<DriverId> {
-    release::running(s)?.driver.cloned()
+    held::running(s)?.driver.cloned()
 }
 
 fn unread(s: &Situation<'_>) -> Option<Hold> {
@@ -226,7 +198,17 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
     let tries = match &plan {
         // What ends a deletion is never put off.
         Plan::Act(Action::RemoveFinalizer) => false,
-        Plan::Act(_) | Plan::Compare | Plan::Look | Plan::Read(_) => true,
+        Plan::Act(_) | Plan::Compare | Plan::Look => true,
+        // These change nothing, so nothing has to be known first.
+        Plan::ReadManifest { .. } | Plan::FindOrphans(_) | Plan::Inspect(_) | Plan::Read(_) => {
+            return match s.attempts.blocked_until(s.now) {
+                Some(until) => Plan::Wait {
+                    until,
+                    why: Wait::Backoff,
+                },
+                None => plan,
+            };
+        }
         Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return plan,
     };
     if tries && let Some(until) = s.attempts.blocked_until(s.now) {
@@ -234,10 +216,6 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
             until,
             why: Wait::Backoff,
         };
-    }
-    // Only read: whatever follows from it is guarded again.
-    if matches!(plan, Plan::Read(_)) {
-        return plan;
     }
     if s.observed.surroundings.is_none() {
         return Plan::Look;

@@ -3,10 +3,12 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::work::{self, Running, Verdict, Waiting};
-use super::{Action, Cause, FOREIGN_OPERATION_LIMIT, Hold, Plan, Situation, Wait, route};
+use super::held::{driver_of, is_wanted, may_go};
+use super::work::Running;
+use super::{Action, Cause, Hold, Plan, Situation, Wait, drift, recovery, route};
+use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
-use crate::facts::{Comparison, History, ReleaseFacts, Revision, SurroundingNamespace};
+use crate::facts::{Comparison, HelmOwner, History, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RevisionStatus;
 
 /// How soon a step on the way is looked at again, besides by its events.
@@ -30,28 +32,96 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         ReleaseFacts::Read(history) => history,
     };
     let Some(latest) = history.latest() else {
-        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
+        return unrecorded(s, desired);
     };
+    if let Some(plan) = recovery::undecodable(s, latest) {
+        return plan;
+    }
     match latest.status {
         RevisionStatus::Deployed => deployed(s, desired, latest),
-        RevisionStatus::Failed => failed(s, desired, history),
-        RevisionStatus::PendingInstall | RevisionStatus::PendingUpgrade | RevisionStatus::PendingRollback => {
-            unfinished(s, history, latest, latest.made_by_module())
-        }
-        // Helm only changes the status of the revision, so nothing says whose uninstall it is.
-        RevisionStatus::Uninstalling => unfinished(s, history, latest, false),
-        // Nothing of these runs; `helm upgrade --install` starts over.
-        RevisionStatus::Uninstalled | RevisionStatus::Superseded | RevisionStatus::Unknown => {
+        // Superseded: what came after it is gone, for example because nobody could decode it.
+        RevisionStatus::Failed | RevisionStatus::Superseded => failed(s, desired, history),
+        RevisionStatus::PendingInstall
+        | RevisionStatus::PendingUpgrade
+        | RevisionStatus::PendingRollback
+        | RevisionStatus::Uninstalling
+        // Helm upgrades from none of these, and rolls back from all.
+        | RevisionStatus::Unknown => recovery::unfinished(s, desired, history, latest),
+        // Nothing of it runs; `helm upgrade --install` starts over. What stands is of a later revision that is gone.
+        RevisionStatus::Uninstalled if stands(s) => at_once(s, desired, Running::UNKNOWN, Cause::Retry),
+        RevisionStatus::Uninstalled => {
             install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
         }
     }
 }
 
-fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
-    if s.comparison_due {
-        return Plan::Compare;
+/// What was read of that revision through Helm.
+pub fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
+    let comparison = s.observed.comparison.as_ref();
+    comparison.filter(|comparison| comparison.uid == revision.uid)
+}
+
+/// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
+/// before the revisions are.
+pub fn stands(s: &Situation<'_>) -> bool {
+    let surroundings = s.observed.surroundings.as_ref();
+    let owner = surroundings.and_then(|around| around.cluster_role.as_ref());
+    owner.is_some_and(|owner| is_ours(owner.as_ref()))
+}
+
+fn is_ours(owner: Option<&HelmOwner>) -> bool {
+    owner.is_some_and(HelmOwner::is_module_release)
+}
+
+/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets.
+fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
+    match recorded_chart(s).filter(|_| stands(s)) {
+        None => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
+        Some(chart) if s.catalogue.chart(&chart).is_some() && !changes_values(s, desired, &chart) => {
+            install(s, desired, record_anew(s, desired))
+        }
+        Some(chart) => {
+            let layout = route::usual_layout(s, &chart);
+            upgrade(s, desired, (layout, Running::UNKNOWN), &chart, Cause::RecordLost)
+        }
     }
-    let compared = comparison(s, latest);
+}
+
+/// True where recording the chart anew would not leave the values as they were recorded.
+fn changes_values(s: &Situation<'_>, desired: &Desired, recorded: &Version) -> bool {
+    let known = s.recorded.map(|known| known.values_digest.as_str());
+    *recorded == desired.chart.version && known != Some(desired.values_digest.as_str())
+}
+
+/// The chart that was recorded is installed again over its objects, so that Helm knows them all; what is wanted follows from there.
+/// A later chart would leave behind what only the earlier one has.
+pub fn record_anew(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let known = recorded_chart(s).filter(|chart| s.catalogue.chart(chart).is_some());
+    let again = known.filter(|chart| *chart != desired.chart.version);
+    let step = again.map_or_else(
+        || desired.step.clone(),
+        |chart| {
+            let by_object = s
+                .observed
+                .drivers
+                .iter()
+                .any(|driver| is_ours(driver.owner.as_ref()));
+            Step {
+                chart,
+                layout: if by_object {
+                    DriverLayout::NvidiaDriver
+                } else {
+                    DriverLayout::ClusterPolicy
+                },
+                drivers: DriverUpgrades::Held,
+            }
+        },
+    );
+    upgrade_to(step, Cause::RecordLost)
+}
+
+fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
+    let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
     let accepted = latest.made_by_module()
         || s.recorded
             .is_some_and(|known| known.revision == i64::from(latest.number));
@@ -59,7 +129,7 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
         return Plan::Compare;
     };
     if is_wanted(s, latest, desired, DriverUpgrades::AsConfigured) {
-        return Plan::Keep;
+        return drift::step(s, desired, latest);
     }
     let held = is_wanted(s, latest, desired, DriverUpgrades::Held);
     let cause = match compared {
@@ -76,78 +146,12 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
             why: Wait::Step { at: installed },
         };
     }
-    match upgrade(s, desired, latest, &installed, cause) {
-        Plan::Act(Action::Upgrade { to, .. }) if held && to == desired.held_step() => Plan::Keep,
+    match upgrade(s, desired, (layout, driver_of(s, latest)), &installed, cause) {
+        Plan::Act(Action::Upgrade { to, .. }) if held && to == desired.held_step() => {
+            drift::step(s, desired, latest)
+        }
         plan => plan,
     }
-}
-
-/// True for the revision that is wanted, with drivers held or not. Labels of a revision that others made are copies; only the
-/// comparison counts.
-fn is_wanted(s: &Situation<'_>, revision: &Revision, desired: &Desired, drivers: DriverUpgrades) -> bool {
-    let (values_digest, fingerprint) = match (drivers, &desired.held) {
-        (DriverUpgrades::AsConfigured, _) => (&desired.values_digest, &desired.fingerprint),
-        (DriverUpgrades::Held, Some(held)) => (&held.values_digest, &held.fingerprint),
-        (DriverUpgrades::Held, None) => return false,
-    };
-    let by_labels = revision.fingerprint.as_deref() == Some(fingerprint.as_str());
-    match comparison(s, revision) {
-        None => by_labels,
-        Some(found) => {
-            found.chart_version == desired.chart.version
-                && found.values_digest == *values_digest
-                && (by_labels || !revision.made_by_module())
-        }
-    }
-}
-
-/// What runs: the newest revision, or after a failure the last one that worked.
-fn running_revision<'a>(s: &Situation<'a>) -> Option<&'a Revision> {
-    let ReleaseFacts::Read(history) = &s.observed.release else {
-        return None;
-    };
-    match history.latest()?.status {
-        RevisionStatus::Failed => history.last_good(),
-        _ => history
-            .latest()
-            .filter(|latest| latest.status == RevisionStatus::Deployed),
-    }
-}
-
-/// The driver of what runs; `None` where nothing runs.
-pub fn running<'a>(s: &Situation<'a>) -> Option<Running<'a>> {
-    let revision = running_revision(s)?;
-    Some(driver_of(s, revision))
-}
-
-fn driver_of<'a>(s: &Situation<'a>, revision: &'a Revision) -> Running<'a> {
-    let newest = match &s.observed.release {
-        ReleaseFacts::Read(history) => history.latest(),
-        ReleaseFacts::Unreadable => None,
-    };
-    let is_newest = newest.is_some_and(|newest| newest.number == revision.number);
-    Running::of(revision, comparison(s, revision), is_newest)
-}
-
-/// The driver change that waits, if one does.
-pub fn waiting(s: &Situation<'_>, desired: &Desired) -> Waiting {
-    let Some(revision) = running_revision(s) else {
-        return Waiting::Unknown;
-    };
-    if is_wanted(s, revision, desired, DriverUpgrades::AsConfigured) {
-        return Waiting::Nothing;
-    }
-    match work::judge(s, desired, driver_of(s, revision)) {
-        Verdict::Now => Waiting::Nothing,
-        Verdict::Later(wait) => Waiting::Driver(wait),
-        Verdict::Ask(_) | Verdict::Compare => Waiting::Unknown,
-    }
-}
-
-/// The comparison of that revision, if it was made.
-fn comparison<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
-    let found = s.observed.comparison.as_ref();
-    found.filter(|comparison| comparison.revision == revision.number)
 }
 
 /// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
@@ -158,15 +162,29 @@ fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
         .and_then(|good| good.own_chart().cloned())
         .or_else(|| recorded_chart(s));
     match (worked, chart) {
-        (Some(good), Some(chart)) => upgrade(s, desired, good, &chart, Cause::Retry),
+        (Some(good), Some(chart)) => {
+            let layout = route::layout_of(s, good, &chart);
+            upgrade(s, desired, (layout, driver_of(s, good)), &chart, Cause::Retry)
+        }
+        // What stands may have worked before its Secrets were deleted.
+        (None, _) if stands(s) => at_once(s, desired, Running::UNKNOWN, Cause::Install),
         (None, _) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
-        (Some(_), None) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
+        (Some(good), None) => at_once(s, desired, driver_of(s, good), Cause::Retry),
+    }
+}
+
+/// What is wanted in one step, since nobody knows the way.
+fn at_once(s: &Situation<'_>, desired: &Desired, running: Running<'_>, cause: Cause) -> Plan {
+    match may_go(s, desired, running, desired.step.clone()) {
+        Ok(to) => install(s, desired, upgrade_to(to, cause)),
+        Err(plan) => plan,
     }
 }
 
 /// The chart that runs, as far as it is known without asking Helm.
 fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
-    match (comparison(s, latest), latest.own_chart()) {
+    let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
+    match (compared, latest.own_chart()) {
         (Some(compared), _) => Some(compared.chart_version.clone()),
         (None, Some(own)) => Some(own.clone()),
         (None, None) => recorded_chart(s),
@@ -174,7 +192,7 @@ fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
 }
 
 /// The chart that the module last left running in full.
-fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
+pub fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
     Version::parse(&s.recorded?.chart_version).ok()
 }
 
@@ -193,7 +211,7 @@ fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
 fn upgrade(
     s: &Situation<'_>,
     desired: &Desired,
-    running: &Revision,
+    (layout, running): (DriverLayout, Running<'_>),
     installed: &Version,
     cause: Cause,
 ) -> Plan {
@@ -204,7 +222,7 @@ fn upgrade(
             wanted: wanted.clone(),
         });
     }
-    let next = match route::next(s, desired, installed, route::layout_of(s, running, installed)) {
+    let next = match route::next(s, desired, installed, layout) {
         Ok(next) => next,
         Err(via) => {
             return Plan::Hold(Hold::SkipsLine {
@@ -214,7 +232,7 @@ fn upgrade(
             });
         }
     };
-    let to = match let_go(s, desired, running, next) {
+    let to = match may_go(s, desired, running, next) {
         Ok(to) => to,
         Err(plan) => return plan,
     };
@@ -226,49 +244,6 @@ fn upgrade(
     install(s, desired, upgrade_to(to, cause))
 }
 
-/// The step with drivers held where they may not be replaced now, or what comes before it.
-fn let_go(s: &Situation<'_>, desired: &Desired, running: &Revision, next: Step) -> Result<Step, Plan> {
-    let driver = driver_of(s, running);
-    // On the way drivers are held; but where their Pods come or go with their object, the first step would do it.
-    if next != desired.step && !driver.changes_mode(desired) {
-        return Ok(next);
-    }
-    match work::judge(s, desired, driver) {
-        Verdict::Now => Ok(next),
-        Verdict::Ask(reading) => Err(Plan::Read(reading)),
-        Verdict::Compare => Err(Plan::Compare),
-        Verdict::Later(wait) if wait.whole => Err(Plan::Wait {
-            until: wait.recheck(s.now),
-            why: Wait::Drivers,
-        }),
-        Verdict::Later(_) => Ok(desired.held_step()),
-    }
-}
-
 fn upgrade_to(to: Step, cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade { to, cause })
-}
-
-/// An operation that has not ended.
-///
-/// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
-/// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
-fn unfinished(s: &Situation<'_>, history: &History, latest: &Revision, own: bool) -> Plan {
-    let deadline = latest.changed + FOREIGN_OPERATION_LIMIT;
-    if own || s.now >= deadline {
-        return rollback(history, latest);
-    }
-    Plan::Wait {
-        until: deadline,
-        why: Wait::ForeignOperation(latest.status),
-    }
-}
-
-/// Frees a locked release without deleting anything: back to what last worked, or else to the locked revision itself.
-fn rollback(history: &History, latest: &Revision) -> Plan {
-    let to = history.last_good().unwrap_or(latest).number;
-    Plan::Act(Action::Rollback {
-        to,
-        found: latest.status,
-    })
 }

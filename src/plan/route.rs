@@ -50,11 +50,14 @@ pub fn next(
 
 /// Which object describes the driver in a revision: its label says so, or else what its chart usually has.
 pub fn layout_of(s: &Situation<'_>, revision: &Revision, chart: &Version) -> DriverLayout {
-    let usual = || s.catalogue.chart(chart).map(|chart| chart.driver_layout);
-    revision
-        .own_layout()
-        .or_else(usual)
-        .unwrap_or(DriverLayout::ClusterPolicy)
+    revision.own_layout().unwrap_or_else(|| usual_layout(s, chart))
+}
+
+/// Which object describes the driver in releases of that chart.
+pub fn usual_layout(s: &Situation<'_>, chart: &Version) -> DriverLayout {
+    s.catalogue
+        .chart(chart)
+        .map_or(DriverLayout::ClusterPolicy, |chart| chart.driver_layout)
 }
 
 /// True where the step after this revision may follow: NVIDIA's controller of this chart runs alone and has judged the

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use semver::Version;
@@ -6,17 +7,24 @@ use serde_json::json;
 use super::*;
 use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
 use crate::catalogue::{Catalogue, DriverLayout};
-use crate::desired::DriverUpgrades;
+use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, CrdFacts, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
-    SurroundingNamespace,
+    Comparison, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
+    RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
+mod drift;
 mod foreign;
+mod recovery;
 mod route;
+mod runs;
 mod work;
+mod world;
+
+/// As by default.
+const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
 
 /// One situation that tests change before they ask.
 #[expect(clippy::struct_excessive_bools, reason = "as in the situation itself")]
@@ -30,6 +38,10 @@ struct Case {
     observed: Observed,
     attempts: Attempts,
     comparison_due: bool,
+    interrupted: Option<Operation>,
+    orphans: Option<Orphans>,
+    drift_mode: DriftMode,
+    drift: DriftState,
 }
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
@@ -40,16 +52,26 @@ fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
 impl Case {
     /// Nothing installed, everything readable, finalizer there, default spec.
     fn new() -> Self {
+        Self::wanting(resolve(json!({})))
+    }
+
+    /// The same with what is wanted.
+    fn wanting(desired: Result<Desired, Refusal>) -> Self {
         Self {
             deleting: false,
             finalizer: true,
             suspended: false,
             upgrade_policy: UpgradePolicy::WhenIdle,
-            desired: resolve(json!({})),
+            desired,
             recorded: None,
             observed: fixtures::observed(),
             attempts: Attempts::default(),
             comparison_due: false,
+            interrupted: None,
+            orphans: None,
+            // Objects are compared in tests of their own.
+            drift_mode: DriftMode::Ignore,
+            drift: DriftState::default(),
         }
     }
 
@@ -81,11 +103,13 @@ impl Case {
     fn compared(mut self, revision: u32, spec: serde_json::Value) -> Self {
         let desired = resolve(spec).unwrap();
         self.observed.comparison = Some(Comparison {
-            revision,
-            driver: desired.driver_id,
-            holds_drivers: false,
-            chart_version: desired.chart.version,
-            values_digest: desired.values_digest,
+            uid: revision.to_string(),
+            content: Some(RevisionContent {
+                chart_version: desired.chart.version,
+                values_digest: desired.values_digest,
+                driver: desired.driver_id,
+                holds_drivers: false,
+            }),
         });
         self
     }
@@ -93,6 +117,7 @@ impl Case {
     fn situation<'a>(&'a self, now: Timestamp, catalogue: &'a Catalogue) -> Situation<'a> {
         Situation {
             now,
+            foreign_operation_limit: FOREIGN_OPERATION_LIMIT,
             deleting: self.deleting,
             finalizer: self.finalizer,
             suspended: self.suspended,
@@ -101,13 +126,21 @@ impl Case {
             recorded: self.recorded.as_ref(),
             observed: &self.observed,
             catalogue,
+            orphans: self.orphans.as_ref(),
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
+            interrupted: self.interrupted.as_ref(),
+            drift_mode: self.drift_mode,
+            drift: &self.drift,
         }
     }
 
     fn plan_at(&self, now: Timestamp) -> Plan {
-        decide(&self.situation(now, &Catalogue::compiled_in().unwrap()))
+        self.plan_in(now, &Catalogue::compiled_in().unwrap())
+    }
+
+    fn plan_in(&self, now: Timestamp, catalogue: &Catalogue) -> Plan {
+        decide(&self.situation(now, catalogue))
     }
 
     fn plan(&self) -> Plan {

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Situation;
 use crate::api::UpgradePolicy;
 use crate::desired::{Desired, DriverDifference, DriverId};
-use crate::facts::{Comparison, DriverChange, GpuPod, MaintenanceWindow, Revision, WorkFacts};
+use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, Revision, RevisionContent, WorkFacts};
 
 /// How soon GPU work is looked at again while a change waits for its end.
 pub const WORK_LOOK: SignedDuration = SignedDuration::from_secs(30);
@@ -109,8 +109,15 @@ pub struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
+    /// Nobody knows.
+    pub const UNKNOWN: Self = Self {
+        driver: None,
+        held: false,
+        unread: false,
+    };
+
     /// What the labels of a revision say, or else its values.
-    pub fn of(revision: &'a Revision, compared: Option<&'a Comparison>, is_newest: bool) -> Self {
+    pub fn of(revision: &'a Revision, compared: Option<&'a RevisionContent>, is_newest: bool) -> Self {
         match (revision.own_driver(), compared) {
             (Some(driver), _) => Self {
                 driver: Some(driver),
@@ -122,11 +129,9 @@ impl<'a> Running<'a> {
                 held: compared.holds_drivers,
                 unread: false,
             },
-            // Helm is asked for the newest revision only.
             (None, None) => Self {
-                driver: None,
-                held: false,
                 unread: is_newest,
+                ..Self::UNKNOWN
             },
         }
     }

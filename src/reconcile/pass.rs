@@ -1,15 +1,24 @@
 //! One pass: plan, act, look again, until nothing is left to do now.
 
+mod drift;
 mod steps;
+
+use std::collections::BTreeMap;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
-use crate::api::{ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleStatus};
+use crate::api::{
+    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, Operation, Outcome,
+};
+use crate::catalogue::Catalogue;
 use crate::desired::{self, Desired, Refusal};
-use crate::facts::Observed;
+use crate::drift::ObjectRef;
+use crate::facts::{Observed, Seen};
 use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::memory::Memory;
@@ -27,8 +36,18 @@ enum Acted {
     Interrupted,
 }
 
-fn observe_views(context: &Context) -> Observed {
-    context.views.observe(*lock(&context.kubernetes))
+fn observe_views(context: &Context, memory: &Memory) -> Observed {
+    let manifest = memory.drift.manifest().map(Arc::as_ref);
+    context.views.observe(*lock(&context.kubernetes), manifest)
+}
+
+/// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
+fn wanted(module: &GpuModule, catalogue: &Catalogue) -> Result<Desired, Refusal> {
+    let wanted = desired::resolve(&module.spec, catalogue, RELEASE_FLAGS);
+    if module.metadata.deletion_timestamp.is_some() {
+        return wanted.or_else(|_| desired::resolve(&GpuModuleSpec::default(), catalogue, RELEASE_FLAGS));
+    }
+    wanted
 }
 
 /// One pass over a GpuModule that can be read.
@@ -43,6 +62,10 @@ pub struct Pass<'a> {
     forced_by: Option<String>,
     /// What has been done to the release and is not in the status yet.
     ended: Option<Ended>,
+    /// Objects of the release as read in this pass.
+    seen: BTreeMap<ObjectRef, Seen>,
+    /// CRDs of the chart that were applied in this pass.
+    restored: Vec<ObjectRef>,
     /// The version of the API server was read in this pass.
     version_read: bool,
 }
@@ -62,21 +85,25 @@ impl<'a> Pass<'a> {
             .map(|value| value.chars().take(status::MAX_ANNOTATION).collect());
         let forced = forced_by.is_some() && forced_by.as_ref() != handled;
         memory.attempts.observe_generation(generation);
+        memory.drift.observe_generation(generation);
+        memory.drift.fade(now);
         if forced {
             memory.force(now);
         }
-        let mut observed = observe_views(context);
+        let mut observed = observe_views(context, &memory);
         observed.comparison.clone_from(&memory.comparison);
         observed.gpu_work = memory.known_work(now);
         Self {
             module,
             context,
             generation,
-            desired: desired::resolve(&module.spec, &context.catalogue, RELEASE_FLAGS),
+            desired: wanted(module, &context.catalogue),
             observed,
             comparison_due: now >= memory.compare_at,
             forced_by,
             ended: None,
+            seen: BTreeMap::new(),
+            restored: Vec::new(),
             version_read: false,
             memory,
         }
@@ -85,6 +112,7 @@ impl<'a> Pass<'a> {
     /// Takes steps until nothing is left to do now.
     pub async fn run(mut self) -> Result<Requeue, Error> {
         let result = self.steps().await;
+        self.follow();
         // Also after an error: what was counted and written stays true.
         *lock(&self.context.memory) = Some(self.memory);
         result
@@ -101,15 +129,33 @@ impl<'a> Pass<'a> {
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
                 Plan::Read(reading) => self.read(*reading).await,
+                Plan::ReadManifest { revision, uid } => {
+                    if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
+                        return Ok(Requeue::await_change());
+                    }
+                }
+                Plan::FindOrphans(failed) => {
+                    if matches!(self.find_orphans(failed).await, Acted::Interrupted) {
+                        return Ok(Requeue::await_change());
+                    }
+                }
+                Plan::Inspect(objects) => self.inspect(objects).await,
                 // A cluster is upgraded without any event that a watch would see.
                 Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
                     self.read_version().await;
                 }
                 Plan::Act(action) => {
-                    // A finalizer is set in a moment, and on the very object that the pass began with.
-                    if !matches!(action, Action::AddFinalizer | Action::RemoveFinalizer)
-                        && let Err(error) = self.publish(&plan).await
-                    {
+                    // A finalizer is set in a moment, and on the very object that the pass began with; objects are put
+                    // right in a moment, too.
+                    let in_a_moment = matches!(
+                        action,
+                        Action::AddFinalizer
+                            | Action::RemoveFinalizer
+                            | Action::RestoreCrds { .. }
+                            | Action::Reapply { .. }
+                            | Action::Prune { .. }
+                    );
+                    if !in_a_moment && let Err(error) = self.publish(&plan).await {
                         // What has to be done does not depend on what can be said.
                         tracing::warn!(%error, "going on without the status");
                     }
@@ -138,6 +184,7 @@ impl<'a> Pass<'a> {
     fn situation(&self, now: Timestamp) -> Situation<'_> {
         Situation {
             now,
+            foreign_operation_limit: self.context.foreign_operation_limit,
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
             suspended: self.module.spec.suspend == Some(true),
@@ -146,8 +193,12 @@ impl<'a> Pass<'a> {
             recorded: self.previous().and_then(|status| status.release.as_ref()),
             observed: &self.observed,
             catalogue: &self.context.catalogue,
+            orphans: self.memory.orphans.as_ref(),
             attempts: &self.memory.attempts,
-            comparison_due: self.comparison_due,
+            comparison_due: self.comparison_due || self.is_unmoved(),
+            interrupted: self.begun().filter(|_| self.ended.is_none()),
+            drift_mode: self.module.spec.drift_mode(),
+            drift: &self.memory.drift,
         }
     }
 
@@ -158,6 +209,18 @@ impl<'a> Pass<'a> {
     /// The status before; what this process wrote may be newer than what the watch has brought.
     fn previous(&self) -> Option<&GpuModuleStatus> {
         self.memory.written.as_ref().or(self.module.status.as_ref())
+    }
+
+    /// A helm command did not get past the newest revision; Helm may not see it at all.
+    fn is_unmoved(&self) -> bool {
+        let unmoved = self.memory.unmoved.as_ref();
+        unmoved.is_some_and(|unmoved| self.newest().is_some_and(|newest| newest.uid == *unmoved))
+    }
+
+    /// What the status says is under way.
+    fn begun(&self) -> Option<&Operation> {
+        let newest = self.previous()?.history.first();
+        newest.filter(|operation| operation.outcome == Outcome::Running)
     }
 
     async fn end(&mut self, plan: &Plan) -> Result<Requeue, Error> {
@@ -188,6 +251,10 @@ impl<'a> Pass<'a> {
 
     /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
     async fn publish(&mut self, plan: &Plan) -> Result<Option<Timestamp>, ApiError> {
+        // Another replica may lead by now, and knows better.
+        let Some(mandate) = (self.context.mandates)() else {
+            return Ok(None);
+        };
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
         let Computed { status, recheck } = status::compute(&Report {
@@ -201,6 +268,8 @@ impl<'a> Pass<'a> {
             waiting: &waiting,
             failure: self.failure(plan),
             ended: self.ended.as_ref(),
+            drift_mode: self.module.spec.drift_mode(),
+            drift: &self.memory.drift,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             handled_reconcile_at: self.forced_by.as_deref(),
         });
@@ -208,7 +277,7 @@ impl<'a> Pass<'a> {
         if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {
             self.context
                 .publisher
-                .write(self.module, self.previous(), &status)
+                .write(&mandate, self.module, self.previous(), &status)
                 .await?;
         }
         self.memory.written = Some(status);

@@ -1,15 +1,19 @@
 //! `status.history`: the last operations, so that nobody has to ask Helm or the log.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Report;
 use super::conditions::whole_seconds;
 use crate::api::{Operation, OperationKind, Outcome};
 use crate::facts::ReleaseFacts;
-use crate::plan::{Action, Cause};
+use crate::plan::{Action, Cause, Plan};
 
 /// Operations that are kept.
 const KEPT: usize = 10;
+
+/// Of them, most that put objects right.
+const MOST_REAPPLIED: usize = 5;
 
 /// Most characters of a message.
 const MAX_MESSAGE: usize = 256;
@@ -23,24 +27,121 @@ pub struct Ended {
     pub failure: Option<String>,
 }
 
-/// The history before, with what has just ended.
+/// The history before, with what has just ended and what is about to begin.
+///
+/// What is begun is in the status before it is: the next process then knows whose an unfinished operation is, also where Helm
+/// notes nothing of it.
 pub fn append(report: &Report<'_>) -> Vec<Operation> {
     let before = report.previous.map_or(&[][..], |previous| &previous.history);
-    let new = report.ended.and_then(|ended| operation(report, before, ended));
-    new.into_iter().chain(before.iter().cloned()).take(KEPT).collect()
+    let (begun, earlier) = match before.split_first() {
+        Some((first, earlier)) if first.outcome == Outcome::Running => (Some(first), earlier),
+        _ => (None, before),
+    };
+    let ended = report.ended.and_then(|ended| operation(report, earlier, ended));
+    let closed = ended.or_else(|| {
+        begun.map(|begun| Operation {
+            outcome: Outcome::Interrupted,
+            ..begun.clone()
+        })
+    });
+    let opened = match report.plan {
+        Plan::Act(action) if action.changes_release() => begin(report, earlier, action),
+        _ => None,
+    };
+    let kept = match closed {
+        Some(new) => keep(new, earlier),
+        None => earlier.to_vec(),
+    };
+    opened.into_iter().chain(kept).take(KEPT).collect()
 }
 
-fn operation(report: &Report<'_>, before: &[Operation], ended: &Ended) -> Option<Operation> {
-    let recorded = report.previous.and_then(|previous| previous.release.as_ref());
-    // A step on the way to a chart is not recorded as the release; the history has it.
-    let installed = before
-        .iter()
-        .find(|earlier| earlier.outcome == Outcome::Succeeded && earlier.to.is_some());
-    let from = match installed {
-        Some(earlier) => earlier.to.clone(),
-        None => recorded.map(|release| release.chart_version.clone()),
+/// The new operation, then the older ones. What is put right again and again takes one place, as do tries that fail alike, and all that
+/// was put right never so many that nothing else can be seen.
+fn keep(new: Operation, before: &[Operation]) -> Vec<Operation> {
+    let is_reapply = |entry: &&Operation| entry.operation == OperationKind::Reapply;
+    let run = before.iter().take_while(is_reapply).count();
+    let mut kept = vec![new];
+    for (at, earlier) in before.iter().enumerate() {
+        let again = at < run && is_reapply(&&kept[0]) && kept[0].message == earlier.message;
+        let failed_alike = at == 0 && kept[0].outcome != Outcome::Succeeded && is_alike(&kept[0], earlier);
+        let too_many = is_reapply(&earlier) && kept.iter().filter(is_reapply).count() >= MOST_REAPPLIED;
+        if !again && !failed_alike && !too_many {
+            kept.push(earlier.clone());
+        }
+    }
+    kept
+}
+
+/// The same operation with the same end, at another time.
+fn is_alike(one: &Operation, other: &Operation) -> bool {
+    let timeless = |operation: &Operation| Operation {
+        time: Time(Timestamp::UNIX_EPOCH),
+        revision: None,
+        ..operation.clone()
     };
-    let (operation, to, why) = match &ended.action {
+    timeless(one) == timeless(other)
+}
+
+/// An operation that is about to begin.
+fn begin(report: &Report<'_>, earlier: &[Operation], action: &Action) -> Option<Operation> {
+    let (operation, to, why) = describe(action)?;
+    let makes_revision = matches!(action, Action::Upgrade { .. } | Action::Rollback { .. });
+    let revision = match &report.observed.release {
+        ReleaseFacts::Read(history) if makes_revision => Some(history.next_number()),
+        ReleaseFacts::Read(history) => history.latest().map(|latest| latest.number),
+        ReleaseFacts::Unreadable => None,
+    };
+    Some(Operation {
+        time: Time(whole_seconds(report.now)),
+        operation,
+        from: installed(report, earlier),
+        to,
+        revision: revision.map(i64::from),
+        outcome: Outcome::Running,
+        message: cut(&why),
+    })
+}
+
+fn operation(report: &Report<'_>, earlier: &[Operation], ended: &Ended) -> Option<Operation> {
+    let (operation, to, why) = describe(&ended.action)?;
+    let latest = match &report.observed.release {
+        ReleaseFacts::Read(history) => history.latest(),
+        ReleaseFacts::Unreadable => None,
+    };
+    Some(Operation {
+        time: Time(whole_seconds(report.now)),
+        operation,
+        from: installed(report, earlier),
+        to,
+        revision: latest.map(|latest| i64::from(latest.number)),
+        outcome: if ended.failure.is_some() {
+            Outcome::Failed
+        } else {
+            Outcome::Succeeded
+        },
+        message: cut(ended.failure.as_ref().unwrap_or(&why)),
+    })
+}
+
+/// The chart before. A step on the way to a chart is not recorded as the release; the history has it.
+fn installed(report: &Report<'_>, earlier: &[Operation]) -> Option<String> {
+    let last = earlier
+        .iter()
+        .find(|operation| operation.outcome == Outcome::Succeeded && operation.to.is_some());
+    if let Some(last) = last {
+        return last.to.clone();
+    }
+    let recorded = report.previous?.release.as_ref()?;
+    Some(recorded.chart_version.clone())
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(MAX_MESSAGE).collect()
+}
+
+/// What an action is called, the chart that it brings, and why it is done; `None` for what does nothing to the release.
+fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> {
+    let described = match action {
         Action::Upgrade { to, cause } => {
             let operation = if *cause == Cause::Install {
                 OperationKind::Install
@@ -54,34 +155,31 @@ fn operation(report: &Report<'_>, before: &[Operation], ended: &Ended) -> Option
             None,
             format!("the release was left {found}, back to revision {to}"),
         ),
-        Action::Uninstall { hooks: true } => (
-            OperationKind::Uninstall,
+        Action::RestoreCrds { crds } => {
+            let names: Vec<_> = crds.iter().map(|crd| crd.name.as_str()).collect();
+            let why = format!("CRDs were gone or changed: {}", names.join(", "));
+            (OperationKind::Reapply, None, why)
+        }
+        Action::Prune { objects } => {
+            let names: Vec<_> = objects.iter().map(|orphan| orphan.object.to_string()).collect();
+            let why = format!("left behind by an upgrade that failed: {}", names.join(", "));
+            (OperationKind::Prune, None, why)
+        }
+        Action::Reapply { why, .. } => (OperationKind::Reapply, None, format!("changed by others: {why}")),
+        Action::Discard { revision, why } => (
+            OperationKind::Discard,
             None,
-            "the GpuModule is being deleted".to_owned(),
+            format!("revision {revision} was in the way: {}", why.why()),
         ),
-        Action::Uninstall { hooks: false } => (
-            OperationKind::Uninstall,
-            None,
-            "the GpuModule is being deleted; hooks are left out".to_owned(),
-        ),
+        Action::Uninstall { hooks } => {
+            let without = if *hooks { "" } else { "; hooks are left out" };
+            (
+                OperationKind::Uninstall,
+                None,
+                format!("the GpuModule is being deleted{without}"),
+            )
+        }
         Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace => return None,
     };
-    let latest = match &report.observed.release {
-        ReleaseFacts::Read(history) => history.latest(),
-        ReleaseFacts::Unreadable => None,
-    };
-    let message = ended.failure.as_ref().unwrap_or(&why);
-    Some(Operation {
-        time: Time(whole_seconds(report.now)),
-        operation,
-        from,
-        to,
-        revision: latest.map(|latest| i64::from(latest.number)),
-        outcome: if ended.failure.is_some() {
-            Outcome::Failed
-        } else {
-            Outcome::Succeeded
-        },
-        message: message.chars().take(MAX_MESSAGE).collect(),
-    })
+    Some(described)
 }

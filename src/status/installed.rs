@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use semver::Version;
 
 use super::Report;
-use super::conditions::Verdict;
+use super::conditions::{Verdict, whole_seconds};
 use crate::api::{ConditionType, condition};
 use crate::desired::Desired;
 use crate::facts::ReleaseFacts;
 use crate::helm::RevisionStatus;
-use crate::plan::{Action, Cause, FOREIGN_OPERATION_LIMIT, Plan, Wait};
+use crate::plan::{Action, Cause, Plan, Wait};
 
 /// How long something that ends by itself may take before it is called an error.
 const LIMIT: SignedDuration = SignedDuration::from_mins(10);
@@ -29,16 +29,16 @@ pub fn judge(report: &Report<'_>) -> Installed {
         recheck: None,
     };
     // What only others can end.
-    let limit = match report.plan {
+    let (limit, not_before) = match report.plan {
         Plan::Wait {
             why: Wait::ForeignOperation(_),
-            ..
-        } => FOREIGN_OPERATION_LIMIT + LIMIT,
+            until,
+        } => (LIMIT.saturating_mul(2), *until),
         Plan::Wait {
             why: Wait::NamespaceTerminating | Wait::Step { .. },
             ..
         }
-        | Plan::AwaitRemoval(_) => LIMIT,
+        | Plan::AwaitRemoval(_) => (LIMIT, report.now),
         _ => return judged,
     };
     let old = report
@@ -48,8 +48,9 @@ pub fn judge(report: &Report<'_>) -> Installed {
     let since = same.map_or(report.now, |old| {
         report.deleting.unwrap_or(old.last_transition_time.0)
     });
-    judged.overdue = report.now >= since + limit;
-    judged.recheck = Some(since + limit);
+    let end = not_before.max(since + limit);
+    judged.overdue = report.now >= end;
+    judged.recheck = Some(end);
     judged
 }
 
@@ -80,19 +81,28 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Recovering",
             format!("Helm release {release} was left {found} and is being freed"),
         ),
-        Plan::Act(_) => Verdict::no(
+        Plan::Act(Action::Discard { revision, why }) => Verdict::unknown(
+            "Recovering",
+            format!(
+                "revision {revision} of Helm release {release} is in Helm's way and its Secret is being deleted: {}",
+                why.why()
+            ),
+        ),
+        Plan::Act(
+            Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace | Action::Uninstall { .. },
+        ) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
         ),
         Plan::AwaitRemoval(left) => Verdict::no("Uninstalling", removal(&release, left)),
         Plan::Wait {
             why: Wait::ForeignOperation(found),
-            ..
+            until,
         } => Verdict::unknown(
             "ForeignOperation",
             format!(
-                "somebody else's Helm left release {release} {found}; it is freed when that does not end within {} minutes",
-                FOREIGN_OPERATION_LIMIT.as_mins()
+                "somebody else's Helm left release {release} {found}; it is freed if that does not end by {}",
+                whole_seconds(*until)
             ),
         ),
         Plan::Wait {
@@ -120,6 +130,10 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Look
         | Plan::Read(_)
         | Plan::Compare
+        | Plan::ReadManifest { .. }
+        | Plan::FindOrphans(_)
+        | Plan::Inspect(_)
+        | Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. } | Action::Prune { .. })
         | Plan::Wait {
             why: Wait::Backoff | Wait::Drivers,
             ..

@@ -4,6 +4,7 @@
 //! recorded are kept. So nothing in it can be stale, and an unchanged world gives an equal status.
 
 mod conditions;
+mod drifted;
 mod driver_change;
 mod history;
 mod installed;
@@ -15,12 +16,14 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{
-    ConditionType, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus, State,
+    ConditionType, DriftMode, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME, RELEASE_NAMESPACE,
+    ReleaseStatus, State,
 };
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
-use crate::plan::{Failure, Hold, Plan, Wait, Waiting};
+use crate::plan::{DriftState, Failure, Hold, Plan, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
+use drifted::Drifted;
 use installed::Installed;
 use operands::Operands;
 
@@ -59,6 +62,10 @@ pub struct Report<'a> {
     pub ended: Option<&'a Ended>,
     /// When the next try is, after a failure.
     pub next_attempt: Option<Timestamp>,
+    /// `spec.drift.mode`.
+    pub drift_mode: DriftMode,
+    /// What is known of the release's objects.
+    pub drift: &'a DriftState,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }
@@ -77,8 +84,9 @@ pub fn compute(report: &Report<'_>) -> Computed {
     let operands = operands::judge(report);
     let configured = configured(report);
     let installed = installed::judge(report);
-    let state = state(report, &operands, &installed);
-    let deciding = deciding(state, &configured, &installed.verdict, &operands);
+    let drifted = drifted::judge(report);
+    let state = state(report, &operands, &installed, &drifted);
+    let deciding = deciding(state, &configured, &installed.verdict, &operands, &drifted);
     let driver_change = driver_change::judge(report);
     let description = description(report, deciding, &driver_change);
     let ready = Verdict::new(state == State::Ready, deciding.reason, &description);
@@ -91,6 +99,7 @@ pub fn compute(report: &Report<'_>) -> Computed {
             (ConditionType::Configured, configured),
             (ConditionType::Installed, installed.verdict),
             (ConditionType::OperandsReady, operands.verdict),
+            (ConditionType::Drifted, drifted.verdict),
             (ConditionType::DriverChangePending, driver_change),
             (ConditionType::Ready, ready),
         ],
@@ -110,7 +119,7 @@ pub fn compute(report: &Report<'_>) -> Computed {
         next_attempt: report.next_attempt.map(|at| Time(whole_seconds(at))),
         last_handled_reconcile_at: report.handled_reconcile_at.map(ToOwned::to_owned),
     };
-    let recheck = [operands.recheck, installed.recheck]
+    let recheck = [operands.recheck, installed.recheck, report.drift.due(report.now)]
         .into_iter()
         .flatten()
         .filter(|at| *at > report.now)
@@ -165,7 +174,7 @@ fn configured(report: &Report<'_>) -> Verdict {
     }
 }
 
-fn state(report: &Report<'_>, operands: &Operands, installed: &Installed) -> State {
+fn state(report: &Report<'_>, operands: &Operands, installed: &Installed, drifted: &Drifted) -> State {
     let unread = matches!(report.plan, Plan::Hold(Hold::Unread(_)));
     if report.failure.is_some() || installed.overdue || unread {
         return State::Error;
@@ -174,6 +183,7 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed) -> Sta
         return State::Deleting;
     }
     match report.plan {
+        Plan::Keep if is_about_drift(operands.state, drifted) => State::Warning,
         Plan::Keep => operands.state,
         // What is suspended is as good as it was; what was never finished waits for a user.
         Plan::Hold(Hold::Suspended)
@@ -185,9 +195,17 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed) -> Sta
         | Plan::Look
         | Plan::Read(_)
         | Plan::Compare
+        | Plan::ReadManifest { .. }
+        | Plan::FindOrphans(_)
+        | Plan::Inspect(_)
         | Plan::AwaitRemoval(_)
         | Plan::Act(_) => State::Processing,
     }
+}
+
+/// True where somebody must act because of changed objects and because of nothing worse.
+fn is_about_drift(operands: State, drifted: &Drifted) -> bool {
+    drifted.needs_help && matches!(operands, State::Ready | State::Processing)
 }
 
 /// The verdict that decides the state.
@@ -196,11 +214,14 @@ fn deciding<'a>(
     configured: &'a Verdict,
     installed: &'a Verdict,
     operands: &'a Operands,
+    drifted: &'a Drifted,
 ) -> &'a Verdict {
     if state != State::Ready && !configured.is_true() {
         return configured;
     }
-    if installed.is_true() {
+    if installed.is_true() && state == State::Warning && is_about_drift(operands.state, drifted) {
+        &drifted.verdict
+    } else if installed.is_true() {
         &operands.verdict
     } else {
         installed

@@ -10,8 +10,10 @@ use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
+mod drift;
 mod driver_change;
 mod drivers;
+mod history;
 mod operands;
 
 const LATER: SignedDuration = SignedDuration::from_mins(30);
@@ -27,6 +29,8 @@ struct Case {
     waiting: Waiting,
     failure: Option<Failure>,
     ended: Option<Ended>,
+    drift_mode: DriftMode,
+    drift: DriftState,
 }
 
 impl Case {
@@ -49,6 +53,8 @@ impl Case {
             waiting: Waiting::Nothing,
             failure: None,
             ended: None,
+            drift_mode: DriftMode::Correct,
+            drift: DriftState::default(),
         }
     }
 
@@ -64,6 +70,8 @@ impl Case {
             waiting: &self.waiting,
             failure: self.failure.as_ref(),
             ended: self.ended.as_ref(),
+            drift_mode: self.drift_mode,
+            drift: &self.drift,
             next_attempt: None,
             handled_reconcile_at: None,
         });
@@ -296,44 +304,4 @@ fn somebody_elses_operation_is_bounded() {
     case.previous = Some(case.compute().status);
     case.now = case.compute().recheck.unwrap();
     assert_eq!(case.state(), State::Error);
-}
-
-#[test]
-fn history_keeps_the_last_ten_operations_newest_first_with_reasons() {
-    let mut case = Case::deployed(vec![]);
-    case.ended = Some(Ended {
-        action: upgrade(Cause::Install),
-        failure: None,
-    });
-    let first = case.compute().status;
-    assert_eq!(first.history[0].operation, OperationKind::Install);
-    assert_eq!(
-        (first.history[0].from.as_deref(), first.history[0].to.as_deref()),
-        (None, Some("26.7.0"))
-    );
-    assert_eq!(first.history[0].message, "install");
-
-    case.previous = Some(first);
-    case.ended = Some(Ended {
-        action: upgrade(Cause::Changed),
-        failure: Some("helm says no".to_owned()),
-    });
-    let second = case.compute().status;
-    assert_eq!(second.history.len(), 2);
-    assert_eq!(second.history[0].from.as_deref(), Some("26.7.0"));
-    assert_eq!(
-        (second.history[0].outcome, second.history[0].message.as_str()),
-        (Outcome::Failed, "helm says no")
-    );
-
-    for _ in 0..20 {
-        case.previous = Some(case.compute().status);
-    }
-    assert_eq!(case.compute().status.history.len(), 10);
-    case.ended = None;
-    assert_eq!(
-        case.compute().status.history,
-        case.previous.as_ref().unwrap().history,
-        "nothing new, nothing moved"
-    );
 }

@@ -19,7 +19,10 @@ pub fn unreadable(
     let message = format!("this version of the module cannot read the spec, correct it: {error}");
     let verdict = |kind| match kind {
         ConditionType::Configured | ConditionType::Ready => Verdict::no("SpecUnreadable", &message),
-        ConditionType::Installed | ConditionType::OperandsReady | ConditionType::DriverChangePending => {
+        ConditionType::Installed
+        | ConditionType::OperandsReady
+        | ConditionType::Drifted
+        | ConditionType::DriverChangePending => {
             Verdict::unknown("SpecUnreadable", "not looked at, since the spec cannot be read")
         }
     };

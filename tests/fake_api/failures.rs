@@ -139,7 +139,7 @@ async fn events_that_hang_cost_one_deadline() {
     lab.create_module(&json!({ "chartVersion": "1.0.0" }));
     lab.settle().await;
     assert_eq!(lab.state(), "Warning", "{:#}", lab.api.status());
-    assert_eq!(lab.api.requests(|r| r.kind == "events.events.k8s.io").len(), 4);
+    assert_eq!(lab.api.requests(|r| r.kind == "events.events.k8s.io").len(), 5);
     let generation = lab.change_spec(json!({ "chartVersion": "1.0.1" }));
     lab.advance(API_DEADLINE + Duration::from_secs(1)).await;
     assert_eq!(lab.api.status()["observedGeneration"], generation);

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gpu_manager::catalogue::Catalogue;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The script. `@STATE@` is the folder with its books: `calls`, `revisions/<number>/{labels,values,version}`, and `fail`
-/// with the words to fail an upgrade with.
+/// The script. `@STATE@` is the folder with its books: `calls`, `revisions/<number>/{labels,values,version}`, `manifest` of all
+/// revisions, and `fail` with the words to fail an upgrade with.
 const SCRIPT: &str = r#"#!/bin/sh
 state='@STATE@'
 printf '%s\n' "$*" >> "$state/calls"
@@ -16,15 +17,16 @@ need() { [ -n "$latest" ] || { echo 'Error: release: not found' >&2; exit 1; }; 
 case "$1 $2" in
 "version "*) echo v4.3.1 ;;
 "show crds")
-    for kind in clusterpolicies nvidiadrivers; do
-        printf -- '---\nkind: CustomResourceDefinition\nmetadata: {name: %s.nvidia.com}\n' $kind
-        printf 'spec: {group: nvidia.com, names: {plural: %s}}\n' $kind
+    for name in @CRDS@; do
+        printf -- '---\nkind: CustomResourceDefinition\nmetadata: {name: %s}\n' $name
+        printf 'spec: {group: %s, names: {plural: %s}}\n' ${name#*.} ${name%%.*}
     done ;;
 "get metadata")
     need
     version=$(cat "$state/revisions/$latest/version")
     printf '{"name":"gpu-operator","namespace":"gpu-operator","chart":"gpu-operator","version":"v%s",' "$version"
     printf '"appVersion":"v%s","revision":%s,"status":"deployed"}' "$version" "$latest" ;;
+"get manifest") need; cat "$state/manifest" ;;
 "get values") need; cat "$state/revisions/$latest/values" ;;
 "upgrade --install")
     [ ! -e "$state/fail" ] || { cat "$state/fail" >&2; exit 1; }
@@ -53,7 +55,9 @@ impl FakeHelm {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("revisions")).expect("a folder");
         let state = folder.path().display().to_string();
-        write_program(&folder.path().join("helm"), &SCRIPT.replace("@STATE@", &state));
+        fs::write(folder.path().join("manifest"), "").expect("a file");
+        let script = SCRIPT.replace("@STATE@", &state).replace("@CRDS@", &crds());
+        write_program(&folder.path().join("helm"), &script);
         Self { folder }
     }
 
@@ -108,6 +112,12 @@ impl FakeHelm {
     fn values_path(&self, revision: u32) -> PathBuf {
         self.revisions().join(revision.to_string()).join("values")
     }
+}
+
+/// The CRDs of the newest chart, which has those of the older ones.
+fn crds() -> String {
+    let catalogue = Catalogue::compiled_in().expect("the catalogue");
+    catalogue.default_chart().expect("a chart").crds.join(" ")
 }
 
 /// Writes an executable by a process of its own: were the file open for writing here, a process that another thread forks

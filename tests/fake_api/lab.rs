@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,11 +12,14 @@ use gpu_manager::contact::Contacts;
 use gpu_manager::controller;
 use gpu_manager::desired::file_digest;
 use gpu_manager::helm::{self, ApiAccess, Helm, Interrupter};
+use gpu_manager::lease::{Leadership, Mandate};
 use gpu_manager::metrics::Metrics;
 use gpu_manager::observe::Views;
 use gpu_manager::publish::Publisher;
 use gpu_manager::reconcile::Context;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -33,6 +37,7 @@ pub struct Lab {
     pub views: Views,
     pub metrics: Metrics,
     time: StandingTime,
+    leads: Arc<AtomicBool>,
     _stop: DropGuard,
     _interrupter: Interrupter,
 }
@@ -65,6 +70,7 @@ impl Lab {
         let client = api.client(&contacts);
         let catalogue = catalogue(&fake);
         let stop = CancellationToken::new();
+        let leads = Arc::new(AtomicBool::new(true));
         let views = Views::start(
             &client,
             &contacts,
@@ -74,11 +80,17 @@ impl Lab {
         );
         let context = Context {
             clock: Box::new(time.clock()),
+            mandates: {
+                let leads = Arc::clone(&leads);
+                Box::new(move || mandate(leads.load(Ordering::Relaxed)))
+            },
+            foreign_operation_limit: SignedDuration::from_mins(10),
             catalogue,
             views: views.clone(),
             actor: Actor {
                 client: client.clone(),
                 helm,
+                kinds: views.kinds(),
                 charts: ChartFolder::new(fake.charts()),
                 own_namespace: "kyma-system".to_owned(),
                 identity: "gpu-manager-0".to_owned(),
@@ -99,6 +111,7 @@ impl Lab {
             views,
             metrics,
             time,
+            leads,
             _stop: stop.drop_guard(),
             _interrupter: interrupter,
         }
@@ -119,6 +132,11 @@ impl Lab {
     /// Waits until nothing more happens without time going on.
     pub async fn settle(&self) {
         self.time.settle(&self.api).await;
+    }
+
+    /// Takes the Lease away without telling, as a process finds it that was stopped for a while, or gives it back.
+    pub fn set_leads(&self, leads: bool) {
+        self.leads.store(leads, Ordering::Relaxed);
     }
 
     /// Lets time go on.
@@ -207,4 +225,11 @@ fn node(name: &str, gpus: u32, heartbeat: u64) -> Value {
             "conditions": [{ "type": "Ready", "status": "True",
                 "lastHeartbeatTime": jiff::Timestamp::from_second(1_800_000_000 + heartbeat.cast_signed()).expect("a time") }],
         } })
+}
+
+/// The fake API has no Lease, so the test says whether it is held.
+fn mandate(leads: bool) -> Option<Mandate> {
+    let now = Instant::now();
+    let until = if leads { now + STEP } else { now };
+    Leadership::Leading { until }.mandate_at(now)
 }

@@ -178,3 +178,25 @@ async fn deletion_uninstalls_and_lets_go() {
     assert_eq!(after, before);
     assert_eq!(lab.api.requests(|r| r.verb == Verb::Other).len(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_changed_or_said_without_the_lease() {
+    let lab = Lab::installed().await;
+    let (asked, called) = (lab.api.requests(writes).len(), lab.helm.calls().len());
+    lab.set_leads(false);
+    lab.change_spec(json!({ "driver": { "branch": 590 } }));
+    lab.put_node("gpu-0", 0, 0);
+    lab.advance(Duration::from_mins(2)).await;
+    let written = lab.api.requests(writes).split_off(asked);
+    assert!(written.is_empty(), "{written:?}");
+    assert_eq!(lab.helm.calls().len(), called);
+
+    lab.set_leads(true);
+    lab.change_spec(json!({ "driver": { "branch": 570 } }));
+    lab.settle().await;
+    assert_eq!(lab.helm.count("upgrade"), 2, "{:?}", lab.helm.calls());
+}
+
+fn writes(request: &Recorded) -> bool {
+    !matches!(request.verb, Verb::Get | Verb::List | Verb::Watch)
+}

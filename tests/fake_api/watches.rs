@@ -1,15 +1,16 @@
 //! Each watch by itself: it backs off, comes back, and loses nothing.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use gpu_manager::facts::{Observed, ReleaseFacts};
 use serde_json::json;
 
 use crate::lab::{Lab, ready_policy};
-use crate::server::{CRDS, FakeApi, Fault, NODES, ROLE_BINDINGS, SECRETS, Verb};
+use crate::server::{CRDS, FakeApi, Fault, NODES, ROLE_BINDINGS, Recorded, SECRETS, Verb};
 
 fn observe(lab: &Lab) -> Observed {
-    lab.views.observe("1.36".parse().expect("a version"))
+    lab.views.observe("1.36".parse().expect("a version"), None)
 }
 
 fn nodes_seen(lab: &Lab) -> Vec<String> {
@@ -177,4 +178,35 @@ async fn of_secrets_only_metadata_is_asked_for() {
             ("gpu-operator", Some("owner=helm,name=gpu-operator"))
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_of_a_moment_hides_nothing_and_one_that_stays_is_told() {
+    let lab = Lab::installed().await;
+    lab.put_node("one", 1, 0);
+    lab.settle().await;
+    let written = lab.api.requests(Recorded::is_status).len();
+    // So an API server begins: it answers before it knows its own rules.
+    let left = AtomicU32::new(2);
+    lab.api.fault(Fault::Refuse(403), move |r| {
+        let one_less = |left: u32| left.checked_sub(1);
+        r.kind == NODES
+            && left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+                .is_ok()
+    });
+    lab.api.cut_watches();
+    lab.advance(Duration::from_secs(20)).await;
+    assert_eq!(nodes_seen(&lab), ["one"]);
+    assert_eq!(
+        lab.api.requests(Recorded::is_status).len(),
+        written,
+        "{:#}",
+        lab.api.status()
+    );
+
+    lab.api.fault(Fault::Refuse(403), |r| r.kind == NODES);
+    lab.api.cut_watches();
+    lab.advance(Duration::from_secs(30)).await;
+    assert_eq!(lab.state(), "Error", "{:#}", lab.api.status());
 }

@@ -147,17 +147,17 @@ fn objects_hooks_and_roles_land_in_their_scope() {
         lines(&rights.cluster.used),
         [
             "apiextensions.k8s.io/customresourcedefinitions [widgets.example.com] create,get,patch",
-            "example.com/widgets [] create,delete,get,patch",
-            "rbac.authorization.k8s.io/clusterroles [] create,delete,get,patch",
+            "example.com/widgets [] create,delete,get,list,patch,watch",
+            "rbac.authorization.k8s.io/clusterroles [] create,delete,get,list,patch,watch",
         ]
     );
     assert_eq!(lines(&rights.cluster.granted), ["/nodes [] patch"]);
     assert_eq!(
         lines(&rights.namespaced.used),
         [
-            "apps/deployments [] create,delete,get,patch",
+            "apps/deployments [] create,delete,get,list,patch,watch",
             "batch/jobs [] create,delete,get,list,patch,watch",
-            "rbac.authorization.k8s.io/roles [] create,delete,get,patch",
+            "rbac.authorization.k8s.io/roles [] create,delete,get,list,patch,watch",
         ]
     );
     assert_eq!(lines(&rights.namespaced.granted), ["/pods,secrets [] get"]);

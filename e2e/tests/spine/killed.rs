@@ -24,7 +24,7 @@ pub async fn until_pending(lab: &Lab, status: &str) -> Result<()> {
     seen.await.with_context(|| lab.logs())
 }
 
-async fn kill(mut manager: Manager) -> Result<()> {
+pub async fn kill(mut manager: Manager) -> Result<()> {
     manager.process.signal(Signal::KILL)?;
     manager.process.wait(STEP).await?;
     Ok(())

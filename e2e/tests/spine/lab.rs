@@ -3,6 +3,7 @@
 pub mod drivers;
 pub mod helm;
 pub mod http;
+pub mod objects;
 pub mod release;
 pub mod wrapper;
 

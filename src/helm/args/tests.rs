@@ -113,7 +113,7 @@ fn uninstall_lines() {
 fn reading_lines() {
     assert_eq!(words(&super::version()), ["version", "--template={{.Version}}"]);
     assert_eq!(
-        words(&super::get_metadata(&release())),
+        words(&super::get_metadata(&release(), None)),
         [
             "get",
             "metadata",
@@ -141,6 +141,17 @@ fn reading_lines() {
             "values",
             "--namespace=gpu-namespace",
             "--output=json",
+            "--revision=7",
+            "--",
+            "gpu-operator"
+        ]
+    );
+    assert_eq!(
+        words(&super::get_manifest(&release(), 7)),
+        [
+            "get",
+            "manifest",
+            "--namespace=gpu-namespace",
             "--revision=7",
             "--",
             "gpu-operator"

@@ -35,7 +35,10 @@ async fn another_operation() {
 async fn no_answer_from_the_api_server() {
     let fake = failing("Error: kubernetes cluster unreachable: Get x: connection refused");
     let (helm, _interrupter) = fake.open().await;
-    let error = helm.get_metadata(&release()).await.expect_err("the fake fails");
+    let error = helm
+        .get_metadata(&release(), None)
+        .await
+        .expect_err("the fake fails");
     assert!(matches!(error, HelmError::Unreachable { .. }), "{error:?}");
 }
 
@@ -44,7 +47,7 @@ async fn no_such_release() {
     let fake = failing("Error: release: not found");
     let (helm, _interrupter) = fake.open().await;
     assert_eq!(uninstall(&helm).await.expect("no error"), None);
-    assert_eq!(helm.get_metadata(&release()).await.expect("no error"), None);
+    assert_eq!(helm.get_metadata(&release(), None).await.expect("no error"), None);
     assert_eq!(
         helm.get_values(&release(), Some(3)).await.expect("no error"),
         None
@@ -63,7 +66,7 @@ async fn results_of_reading() {
     );
     let crds = helm.show_crds(Path::new("/charts/c.tgz")).await.expect("CRDs");
     assert_eq!(crds, "show crds -- /charts/c.tgz ");
-    let error = helm.get_metadata(&release()).await.expect_err("no JSON");
+    let error = helm.get_metadata(&release(), None).await.expect_err("no JSON");
     assert!(matches!(error, HelmError::Output { .. }), "{error:?}");
 }
 

@@ -57,7 +57,7 @@ impl Replica {
     fn may_act(&self) -> bool {
         match self.now() {
             Leadership::Lost { kill_by } => Instant::now() < kill_by,
-            leadership => leadership.leads_at(Instant::now()),
+            leadership => leadership.mandate_at(Instant::now()).is_some(),
         }
     }
 

@@ -29,8 +29,16 @@ async fn the_first_replica_leads_and_renews_every_ten_seconds() {
     let renewed = api.spec().unwrap();
     assert_eq!(renewed["acquireTime"], spec["acquireTime"]);
     assert_ne!(renewed["renewTime"], spec["renewTime"]);
-    assert!(one.now().leads_at(began + 89 * SECOND), "{:?}", one.now());
-    assert!(!one.now().leads_at(began + 90 * SECOND), "{:?}", one.now());
+    assert!(
+        one.now().mandate_at(began + 89 * SECOND).is_some(),
+        "{:?}",
+        one.now()
+    );
+    assert!(
+        one.now().mandate_at(began + 90 * SECOND).is_none(),
+        "{:?}",
+        one.now()
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -146,7 +146,7 @@ fn a_heartbeat_changes_no_fact() {
 
 fn secret(labels: &Value) -> Option<Revision> {
     reduce::revision(&read::<PartialObjectMeta<Secret>>(json!({ "metadata": {
-        "name": "sh.helm.release.v1.gpu-operator.v3",
+        "name": "sh.helm.release.v1.gpu-operator.v3", "uid": "u-3",
         "creationTimestamp": "2026-11-30T08:00:00Z",
         "labels": labels,
         "managedFields": [
@@ -165,6 +165,7 @@ fn a_revision_is_read_from_labels() {
         "gpu-manager.kyma-project.io/driver": "26.7.0_580_1.17.0_0123", "gpu-manager.kyma-project.io/driver-upgrades": "Held" });
     let expected = Revision {
         number: 3,
+        uid: "u-3".to_owned(),
         status: RevisionStatus::PendingUpgrade,
         changed: at("2026-11-30T08:05:00Z"),
         fingerprint: Some("abc".to_owned()),

@@ -49,10 +49,8 @@ fn a_foreign_stack_is_never_touched() {
     assert!(held(&other_name).to_string().contains("gpu-operator/nvidia"));
 
     let mut other_module = Case::ours(&[RevisionStatus::Deployed]);
-    other_module
-        .observed
-        .crds
-        .insert(OTHER_GPU_MODULE_CRD.to_owned(), CrdFacts { spec_digest: None });
+    let crds = &mut other_module.observed.crds;
+    crds.insert(OTHER_GPU_MODULE_CRD.to_owned(), fixtures::crd(None));
     assert_eq!(held(&other_module), Hold::Foreign(Foreign::OtherModule));
 
     for mut case in [release, by_hand, other_name] {

@@ -109,11 +109,13 @@ fn a_due_comparison_accepts_the_held_release() {
     case.observed.gpu_work = Some(busy());
     let desired = case.desired.clone().unwrap();
     case.observed.comparison = Some(Comparison {
-        revision: 1,
-        chart_version: desired.chart.version.clone(),
-        values_digest: desired.held.unwrap().values_digest,
-        driver: desired.driver_id,
-        holds_drivers: true,
+        uid: "1".to_owned(),
+        content: Some(RevisionContent {
+            chart_version: desired.chart.version.clone(),
+            values_digest: desired.held.unwrap().values_digest,
+            driver: desired.driver_id,
+            holds_drivers: true,
+        }),
     });
     assert_eq!(case.plan(), Plan::Keep);
     case.change_latest(|latest| latest.meant = Some(7));
@@ -310,11 +312,13 @@ fn an_unknown_driver_is_read_through_helm_and_else_taken_for_another_one() {
     let found = |spec, holds_drivers| {
         let desired = resolve(spec).unwrap();
         Some(Comparison {
-            revision: 1,
-            chart_version: desired.chart.version,
-            values_digest: String::new(),
-            driver: desired.driver_id,
-            holds_drivers,
+            uid: "1".to_owned(),
+            content: Some(RevisionContent {
+                chart_version: desired.chart.version,
+                values_digest: String::new(),
+                driver: desired.driver_id,
+                holds_drivers,
+            }),
         })
     };
     case.observed.gpu_work = Some(busy());

@@ -3,15 +3,15 @@
 use super::{Acted, Pass, observe_views};
 use crate::act::{ActError, Subject, release};
 use crate::desired::{self, Desired, Refusal};
-use crate::facts::{Observed, SurroundingNamespace};
+use crate::facts::{Observed, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::{HelmError, RELEASE_FLAGS};
 use crate::kube_api::ApiError;
-use crate::observe;
+use crate::observe::{self, OrphansError};
 use crate::plan::{self, Action, Failure, Reading};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
 
-fn api_failure(error: &ApiError) -> Failure {
+pub(super) fn api_failure(error: &ApiError) -> Failure {
     Failure {
         reason: "ApiCallFailed",
         message: error.to_string(),
@@ -25,8 +25,9 @@ impl Pass<'_> {
             comparison: self.observed.comparison.take(),
             gpu_work: self.observed.gpu_work.take(),
             maintenance: self.observed.maintenance.take(),
-            ..observe_views(self.context)
+            ..observe_views(self.context, &self.memory)
         };
+        self.overlay();
         match observe::look(&self.context.actor.client).await {
             Ok(look) => look.put_into(&mut self.observed),
             Err(error) => self.fail(api_failure(&error)),
@@ -66,7 +67,15 @@ impl Pass<'_> {
         }
     }
 
-    fn fail(&mut self, failure: Failure) {
+    /// The newest revision.
+    pub(super) fn newest(&self) -> Option<&Revision> {
+        match &self.observed.release {
+            ReleaseFacts::Read(history) => history.latest(),
+            ReleaseFacts::Unreadable => None,
+        }
+    }
+
+    pub(super) fn fail(&mut self, failure: Failure) {
         tracing::warn!(reason = failure.reason, "{}", failure.message);
         let now = self.now();
         self.memory.attempts.failed(failure, now, fastrand::f64());
@@ -75,11 +84,15 @@ impl Pass<'_> {
     /// Reads the newest revision through Helm.
     pub(super) async fn compare(&mut self) -> Acted {
         self.comparison_due = false;
+        self.memory.unmoved = None;
+        let Some(newest) = self.newest().cloned() else {
+            return Acted::Done;
+        };
         if !self.read_version().await {
             return Acted::Failed;
         }
         let restarts = &self.context.catalogue.restarts;
-        match observe::read_through_helm(&self.context.actor.helm, &release(), restarts).await {
+        match observe::read_through_helm(&self.context.actor.helm, &release(), &newest, restarts).await {
             Ok(comparison) => {
                 self.observed.comparison.clone_from(&comparison);
                 let now = self.now();
@@ -90,6 +103,28 @@ impl Pass<'_> {
             Err(error) => {
                 self.fail(Failure {
                     reason: "ComparisonFailed",
+                    message: error.to_string(),
+                });
+                Acted::Failed
+            }
+        }
+    }
+
+    /// Finds what failed revisions have left behind beside the newest one.
+    pub(super) async fn find_orphans(&mut self, failed: &[u32]) -> Acted {
+        let Some(newest) = self.newest() else {
+            return Acted::Done;
+        };
+        let actor = &self.context.actor;
+        match observe::find_orphans(&actor.helm, &actor.kinds, &release(), newest, failed).await {
+            Ok(orphans) => {
+                self.memory.orphans = Some(orphans);
+                Acted::Done
+            }
+            Err(OrphansError::Helm(HelmError::Interrupted { .. })) => Acted::Interrupted,
+            Err(error) => {
+                self.fail(Failure {
+                    reason: "ManifestUnreadable",
                     message: error.to_string(),
                 });
                 Acted::Failed
@@ -110,6 +145,9 @@ impl Pass<'_> {
 
     /// Executes an action.
     pub(super) async fn act(&mut self, action: &Action) -> Result<Acted, Error> {
+        if let Action::Reapply { objects, why } = action {
+            return Ok(self.reapply(objects, why).await);
+        }
         let step = match self.step(action) {
             Ok(step) => step,
             Err(refusal) => {
@@ -130,13 +168,26 @@ impl Pass<'_> {
             running_driver: running_driver.as_ref(),
             namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),
         };
+        let Some(mandate) = (self.context.mandates)() else {
+            return Ok(Acted::Interrupted);
+        };
         tracing::info!(?action, "acting");
-        let result = self.context.actor.act(action, &subject).await;
+        let newest = self.newest().map(|newest| newest.uid.clone());
+        let result = self.context.actor.act(mandate, action, &subject).await;
         self.context.views.retry_now();
+        self.memory.unmoved = newest.filter(|_| action.changes_release());
         match result {
             Ok(()) => {
                 if matches!(action, Action::Upgrade { .. }) {
                     self.memory.attempts.succeeded();
+                }
+                if matches!(action, Action::Prune { .. })
+                    && let Some(orphans) = &mut self.memory.orphans
+                {
+                    orphans.objects.clear();
+                }
+                if let Action::RestoreCrds { crds } = action {
+                    self.restored(crds);
                 }
                 self.ended = Some(Ended {
                     action: action.clone(),

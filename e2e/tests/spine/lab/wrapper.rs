@@ -1,12 +1,15 @@
 //! A helm that a test can slow down, kill and count: a script around the pinned binary, for `--helm`.
 
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::tools::Tool;
 use e2e::wait::eventually;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+use tokio::process::{Child, Command};
 
 use super::Lab;
 
@@ -63,6 +66,18 @@ impl WrappedHelm {
         self.dir.join("helm")
     }
 
+    /// Runs it as an administrator does by hand, in the background.
+    pub fn by_hand(&self, lab: &Lab, args: &[&str]) -> Result<Child> {
+        let mut command = Command::new(self.binary());
+        command
+            .env_clear()
+            .env("HOME", &self.dir)
+            .env("HELM_NO_PLUGINS", "1");
+        command.env("KUBECONFIG", lab.cluster.kubeconfig());
+        command.args(args).process_group(0).kill_on_drop(true);
+        Ok(command.stdout(Stdio::null()).spawn()?)
+    }
+
     /// Changes take about ten seconds: helm sends four requests a second.
     pub fn slow_down(&self) -> Result<()> {
         Ok(std::fs::write(self.dir.join("slow"), "")?)
@@ -88,6 +103,25 @@ impl WrappedHelm {
         Ok(())
     }
 
+    /// Waits until the helm that was started last is dead; a killed one leaves its mark behind.
+    pub async fn until_dead(&self) -> Result<()> {
+        let group = self.group()?;
+        eventually("helm to be dead", SOON, async || {
+            ensure!(
+                test_kill_process_group(group).is_err(),
+                "process group {group:?} lives"
+            );
+            Ok(())
+        })
+        .await?;
+        Ok(std::fs::remove_dir(self.dir.join("busy"))?)
+    }
+
+    fn group(&self) -> Result<Pid> {
+        let text = std::fs::read_to_string(self.dir.join("process"))?;
+        Pid::from_raw(text.trim().parse()?).context("no process id")
+    }
+
     /// Waits for the start of the change after the first `known` ones.
     pub async fn until_started(&self, known: usize) -> Result<()> {
         eventually("helm to start", SOON, async || {
@@ -100,9 +134,7 @@ impl WrappedHelm {
 
     /// Kills the helm that changes something now, as the kernel does for want of memory.
     pub fn kill(&self) -> Result<()> {
-        let text = std::fs::read_to_string(self.dir.join("process"))?;
-        let group = Pid::from_raw(text.trim().parse()?).context("no process id")?;
-        kill_process_group(group, Signal::KILL)?;
+        kill_process_group(self.group()?, Signal::KILL)?;
         Ok(std::fs::remove_dir(self.dir.join("busy"))?)
     }
 }

@@ -1,0 +1,79 @@
+//! Revisions that are in Helm's way: unfinished ones, and those that Helm cannot decode. None of this deletes an object.
+
+use super::release::{compared, recorded_chart};
+use super::{Action, Obstacle, Plan, RECOVERY_FAILED, ROLLBACK_TRIES, Situation, Wait};
+use crate::api::OperationKind;
+use crate::catalogue::MinorVersion;
+use crate::desired::Desired;
+use crate::facts::{History, Revision};
+use crate::helm::RevisionStatus;
+
+/// Reads the revision through Helm where that is due, and gets it out of the way where Helm cannot.
+pub fn undecodable(s: &Situation<'_>, latest: &Revision) -> Option<Plan> {
+    if compared(s, latest).is_some_and(|compared| compared.content.is_none()) {
+        return Some(discard(latest, Obstacle::Undecodable));
+    }
+    s.comparison_due.then_some(Plan::Compare)
+}
+
+fn discard(revision: &Revision, why: Obstacle) -> Plan {
+    Plan::Act(Action::Discard {
+        revision: revision.number,
+        why,
+    })
+}
+
+/// An operation that has not ended.
+///
+/// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
+/// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
+pub fn unfinished(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revision) -> Plan {
+    let deadline = latest.changed + s.foreign_operation_limit;
+    if is_own(s, latest) || s.now >= deadline {
+        return free(s, desired, history, latest);
+    }
+    Plan::Wait {
+        until: deadline,
+        why: Wait::ForeignOperation(latest.status),
+    }
+}
+
+/// Frees a locked release; no object is deleted.
+fn free(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revision) -> Plan {
+    let pending = latest.status.is_pending();
+    if pending && s.attempts.failures_of(RECOVERY_FAILED) >= ROLLBACK_TRIES {
+        return discard(latest, Obstacle::NotFreed);
+    }
+    // NVIDIA supports no way back to an earlier line, so the way forward is taken again.
+    let good = history
+        .last_good()
+        .filter(|_| latest.status != RevisionStatus::Uninstalling);
+    let reached = latest.own_chart().map(MinorVersion::of);
+    let before = good.and_then(|good| good.own_chart().cloned().or_else(|| recorded_chart(s)));
+    if let (Some(reached), Some(before)) = (reached, before.as_ref().map(MinorVersion::of))
+        && pending
+        && before < reached
+        && MinorVersion::of(&desired.chart.version) >= reached
+    {
+        return discard(latest, Obstacle::AnotherLine);
+    }
+    // What was being uninstalled is brought back itself; of the rest what last worked, or what there is.
+    Plan::Act(Action::Rollback {
+        to: good.unwrap_or(latest).number,
+        found: latest.status,
+    })
+}
+
+/// True where an operation that has not ended was the module's.
+///
+/// Its labels tell, but for a rollback, which copies those of the revision that it returns to: of that the status tells. Of an
+/// uninstall nothing does, since Helm only changes the status of the revision.
+pub fn is_own(s: &Situation<'_>, latest: &Revision) -> bool {
+    match latest.status {
+        RevisionStatus::PendingRollback => s.interrupted.is_some_and(|begun| {
+            begun.operation == OperationKind::Rollback && begun.revision == Some(i64::from(latest.number))
+        }),
+        RevisionStatus::Uninstalling => false,
+        _ => latest.made_by_module(),
+    }
+}

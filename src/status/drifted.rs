@@ -1,0 +1,108 @@
+//! Condition `Drifted`: whether objects of the release are other than the release made them.
+
+use super::Report;
+use super::conditions::Verdict;
+use crate::api::DriftMode;
+use crate::drift::{Finding, ObjectRef, Repair};
+use crate::plan::Plan;
+use crate::plan::drift::{describe, lost_crds};
+
+/// The verdict, and whether a person must act.
+pub struct Drifted {
+    pub verdict: Verdict,
+    pub needs_help: bool,
+}
+
+pub fn judge(report: &Report<'_>) -> Drifted {
+    let calm = |verdict| Drifted {
+        verdict,
+        needs_help: false,
+    };
+    if report.drift_mode == DriftMode::Ignore {
+        return calm(Verdict::unknown(
+            "Ignored",
+            "objects of the release are not compared, since spec.drift.mode is Ignore",
+        ));
+    }
+    if report.drift.manifest().is_none() {
+        return calm(Verdict::unknown(
+            "NotCompared",
+            "there is no finished release whose objects could be compared",
+        ));
+    }
+    let mut findings: Vec<_> = report.drift.findings().collect();
+    let crds = lost(report);
+    findings.extend(crds.iter().map(|(object, finding)| (object, finding)));
+    if report.drift_mode == DriftMode::Report && !findings.is_empty() {
+        return Drifted {
+            verdict: Verdict::yes(
+                "DriftFound",
+                format!(
+                    "changed by others and left so, since spec.drift.mode is Report: {}; undo that, or set the mode to Correct",
+                    describe(findings.into_iter())
+                ),
+            ),
+            needs_help: true,
+        };
+    }
+    if let Some(verdict) = returning(report) {
+        return Drifted {
+            verdict,
+            needs_help: true,
+        };
+    }
+    if findings.is_empty() {
+        return calm(Verdict::no(
+            "InSync",
+            "the objects of the release are as it made them",
+        ));
+    }
+    let found = describe(findings.into_iter());
+    calm(Verdict::yes(
+        "Correcting",
+        format!("changed by others and about to be put right: {found}"),
+    ))
+}
+
+fn returning(report: &Report<'_>) -> Option<Verdict> {
+    let all: Vec<_> = report.drift.returning().collect();
+    let refused = |(_, finding): &&(_, &Finding)| finding.is_impossible();
+    let refused: Vec<_> = all.iter().filter(refused).copied().collect();
+    if !refused.is_empty() {
+        let what = describe(refused.into_iter());
+        return Some(Verdict::yes(
+            "DriftNotCorrected",
+            format!(
+                "the API server does not let these be put right: {what}; delete them, and they are made anew"
+            ),
+        ));
+    }
+    (!all.is_empty()).then(|| {
+        let what = describe(all.into_iter());
+        Verdict::yes(
+            "DriftReturns",
+            format!(
+                "changed again each time they are put right, which is therefore done more and more rarely: {what}; stop the other writer, or set spec.drift.mode to Report"
+            ),
+        )
+    })
+}
+
+/// CRDs of the chart that are gone or changed.
+fn lost(report: &Report<'_>) -> Vec<(ObjectRef, Finding)> {
+    // Only then are the CRDs of the wanted chart those of the installed one.
+    let (Plan::Keep, Ok(desired)) = (report.plan, report.desired) else {
+        return Vec::new();
+    };
+    let crds = lost_crds(report.observed, desired).into_iter();
+    let finding = |crd: ObjectRef| {
+        let there = report.observed.crds.contains_key(&crd.name);
+        let finding = Finding {
+            fields: vec!["spec".to_owned()],
+            managers: Vec::new(),
+            repair: if there { Repair::Apply } else { Repair::Create },
+        };
+        (crd, finding)
+    };
+    crds.map(finding).collect()
+}
