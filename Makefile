@@ -1,11 +1,11 @@
 # `make` lists the targets. Rust and Go are all that is needed; no Docker, no cluster.
 
 CARGO ?= cargo
-# Variables that the programs read: KEEP, ACCEPT, CUDA_IMAGE, KUBECONFIG, GPU_OPERATOR_CHARTS, GPU_MANAGER_CACHE.
+# Variables that the programs read: KEEP, ACCEPT, CUDA_IMAGE, KUBECONFIG, BENCH_IDLE, GPU_OPERATOR_CHARTS, GPU_MANAGER_CACHE.
 # Given on make's command line, they reach them by themselves.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test acceptance lint crds rbac generated charts toolchain
+.PHONY: help demo test bench acceptance lint crds rbac generated charts toolchain
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,10 @@ demo: toolchain ## Show the module's whole life on a local cluster (KEEP=1 keeps
 
 test: toolchain ## Run every test, from unit to end to end
 	@hack/test.sh
+
+bench: toolchain ## Measure a release build on a local cluster (BENCH_IDLE=<seconds>, BENCH_ARGS=--check)
+	@$(CARGO) build --locked --release --package gpu-manager
+	@$(CARGO) run --locked --quiet --package e2e --bin bench -- $(BENCH_ARGS)
 
 acceptance: toolchain ## Go the demo's path on a real cluster (KUBECONFIG=<file>, CUDA_IMAGE=, ACCEPT=yes)
 	@$(CARGO) build --locked --package e2e --bin acceptance

@@ -1,11 +1,13 @@
 //! What the operator remembers of the GpuModule between passes. All of it can be lost: a new process finds its way from the
 //! status and the release alone.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
-use crate::facts::{Comparison, Orphans, WorkFacts};
-use crate::plan::{Attempts, DriftState, WORK_LOOK};
+use crate::facts::{Comparison, ExistingRelease, Orphans, WorkFacts};
+use crate::plan::{Attempts, DriftState, Settling, WORK_LOOK};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -19,6 +21,10 @@ pub struct Memory {
     pub attempts: Attempts,
     /// The last comparison through Helm.
     pub comparison: Option<Comparison>,
+    /// What was last read of a release that the module did not make.
+    pub existing: Option<Arc<ExistingRelease>>,
+    /// Since when the cluster asks for another Node Feature Discovery.
+    pub nfd: Settling,
     /// When the next comparison is due by itself.
     pub compare_at: Timestamp,
     /// GPU work that was in the way, and when it was read.
@@ -40,6 +46,8 @@ impl Memory {
             uid,
             attempts: Attempts::default(),
             comparison: None,
+            existing: None,
+            nfd: Settling::default(),
             compare_at: next_comparison(now, jitter),
             work: None,
             unmoved: None,

@@ -1,6 +1,7 @@
 //! Local cluster, simulated NVIDIA operator and end-to-end tests of gpu-manager.
 
 pub mod acceptance;
+pub mod bench;
 pub mod catalogue;
 pub mod charts;
 pub mod cluster;

@@ -42,6 +42,8 @@ pub struct Options {
     pub foreign_operation_limit: u32,
     /// Filter of its log lines.
     pub log_level: String,
+    /// Another operator binary than the one of [`binary`].
+    pub program: Option<PathBuf>,
 }
 
 impl Options {
@@ -55,6 +57,7 @@ impl Options {
             lease_duration: 6,
             foreign_operation_limit: 600,
             log_level: format!("{DEFAULT_FILTER},gpu_manager=debug"),
+            program: None,
         }
     }
 
@@ -101,30 +104,58 @@ pub struct Manager {
 /// Path of the `gpu-manager` binary, built once per test process with the profile of the caller.
 pub fn binary() -> Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    let built = BUILT.get_or_init(|| {
+        let built = profile_folder().and_then(|profile| {
+            let optimised = profile.ends_with("release");
+            // Without the workspace cargo would build it once more, with the features that it would have alone.
+            let selection: &[&str] = if optimised {
+                &["--workspace", "--release"]
+            } else {
+                &["--workspace"]
+            };
+            build(selection, &profile)
+        });
+        built.map_err(|error| format!("{error:#}"))
+    });
     built.clone().map_err(|error| anyhow!(error))
 }
 
-fn build() -> Result<PathBuf> {
+/// Path of the `gpu-manager` binary as it ships: optimised, and with the features that it has alone.
+pub fn release_binary() -> Result<PathBuf> {
+    build(
+        &["--package", "gpu-manager", "--release"],
+        &target_folder()?.join("release"),
+    )
+}
+
+/// Cargo's target folder, in which this program lies.
+pub fn target_folder() -> Result<PathBuf> {
+    let profile = profile_folder()?;
+    let target = profile
+        .parent()
+        .context("this program lies in no target folder")?;
+    Ok(target.to_owned())
+}
+
+/// `<target>/<profile>`, where this program is `<target>/<profile>/[deps/]<this>`.
+fn profile_folder() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
-    // <target>/<profile>/[deps/]<this>
     let profile = this
         .ancestors()
         .skip(1)
         .find(|folder| !folder.ends_with("deps"))
-        .context("the test binary lies in no target folder")?;
-    let target = profile
-        .parent()
-        .context("the test binary lies in no target folder")?;
+        .context("this program lies in no target folder")?;
+    Ok(profile.to_owned())
+}
+
+fn build(selection: &[&str], profile: &Path) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(repository_root()).args([
-        "build",
-        "--quiet",
-        // Otherwise cargo builds it once more, with the features that it would have alone.
-        "--workspace",
-        "--bin",
-        "gpu-manager",
-    ]);
+    cargo
+        .current_dir(repository_root())
+        .args(["build", "--quiet", "--bin", "gpu-manager"])
+        .args(selection)
+        .arg("--target-dir")
+        .arg(profile.parent().context("a profile lies in a target folder")?);
     // What `cargo run` and `cargo test` tell this process about its own package would look like a change to build
     // scripts that read it, and half of the dependencies would be built again each time.
     for (name, _) in std::env::vars_os() {
@@ -132,10 +163,6 @@ fn build() -> Result<PathBuf> {
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
             cargo.env_remove(&name);
         }
-    }
-    cargo.arg("--target-dir").arg(target);
-    if profile.ends_with("release") {
-        cargo.arg("--release");
     }
     let status = cargo.status().context("cargo cannot be started")?;
     ensure!(status.success(), "gpu-manager does not build");
@@ -183,7 +210,8 @@ impl Manager {
             .helm
             .clone()
             .unwrap_or_else(|| cluster.tools().path(Tool::Helm));
-        let mut command = Command::new(binary()?);
+        let program = options.program.clone().map_or_else(binary, Ok)?;
+        let mut command = Command::new(program);
         command.env_clear().arg("run");
         command
             .arg("--helm")

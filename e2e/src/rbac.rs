@@ -75,7 +75,6 @@ impl ReleaseRights {
         let mut rights = Self::default();
         let used = &mut rights.namespaced.used;
         used.allow("", "secrets", &[], STORAGE_VERBS);
-        used.allow("apps", "daemonsets", &[], WATCH_VERBS);
         used.allow("apps", "deployments", &[], WATCH_VERBS);
         rights
     }

@@ -1,8 +1,11 @@
 //! Chart archives on disk, checked against the catalogue before each use.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use super::crds::KnownCrd;
 use crate::catalogue::Chart;
 use crate::desired::file_digest;
 
@@ -54,18 +57,37 @@ impl ChartError {
 }
 
 /// The folder that holds the chart archives.
-#[derive(Clone, Debug)]
-pub struct ChartFolder(PathBuf);
+#[derive(Debug)]
+pub struct ChartFolder {
+    folder: PathBuf,
+    /// The CRDs of charts that were read, by the digest of the archive. Only Helm can read them, and takes a tenth of a second.
+    crds: Mutex<BTreeMap<String, Vec<KnownCrd>>>,
+}
 
 impl ChartFolder {
     /// Archives are looked for in `folder` at each use.
     pub const fn new(folder: PathBuf) -> Self {
-        Self(folder)
+        Self {
+            folder,
+            crds: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    /// The CRDs of the chart, where they were read before.
+    pub fn known_crds(&self, chart: &Chart) -> Option<Vec<KnownCrd>> {
+        let crds = self.crds.lock().unwrap_or_else(PoisonError::into_inner);
+        crds.get(&chart.sha256).cloned()
+    }
+
+    /// Remembers the CRDs of the chart, as read from an archive with its digest.
+    pub fn remember_crds(&self, chart: &Chart, known: Vec<KnownCrd>) {
+        let mut crds = self.crds.lock().unwrap_or_else(PoisonError::into_inner);
+        crds.insert(chart.sha256.clone(), known);
     }
 
     /// Path of the chart's archive, whose digest is right at this moment.
     pub fn verified(&self, chart: &Chart) -> Result<PathBuf, ChartError> {
-        let archive = self.0.join(chart.archive());
+        let archive = self.folder.join(chart.archive());
         let content = match std::fs::read(&archive) {
             Ok(content) => content,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(self.missing(archive)),
@@ -83,11 +105,11 @@ impl ChartFolder {
     }
 
     fn missing(&self, archive: PathBuf) -> ChartError {
-        if has_archive(&self.0) {
+        if has_archive(&self.folder) {
             ChartError::Missing { archive }
         } else {
             ChartError::NoCharts {
-                folder: self.0.clone(),
+                folder: self.folder.clone(),
             }
         }
     }

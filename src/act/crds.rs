@@ -5,14 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use futures::future::try_join_all;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
-use kube::runtime::conditions::is_crd_established;
-use kube::runtime::wait::await_condition;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
@@ -24,10 +21,12 @@ use crate::drift::ObjectRef;
 use crate::facts::CrdFacts;
 use crate::helm::{Helm, HelmError};
 use crate::kube_api::{self, API_DEADLINE, ApiError, deadline};
-use crate::plan::drift::NFD_GROUP;
+use crate::plan::NfdCrds;
 
-/// How long the API server may take to serve a new CRD; it takes well under a second.
-const ESTABLISHED_LIMIT: Duration = Duration::from_secs(30);
+use super::established;
+
+/// CRDs that are sent at once. The API server takes them up one by one, and each connection has to be made first.
+const AT_ONCE: usize = 3;
 
 /// Why CRDs are not applied.
 #[derive(Debug, thiserror::Error)]
@@ -47,29 +46,56 @@ pub enum CrdError {
     #[error(transparent)]
     Api(#[from] ApiError),
     /// The API server has one and does not serve it.
-    #[error("CRD {0} is not served after {secs} s, look at its conditions", secs = ESTABLISHED_LIMIT.as_secs())]
+    #[error("CRD {0} is not served after {secs} s, look at its conditions", secs = established::LIMIT.as_secs())]
     NotEstablished(String),
 }
 
 /// A CRD as a chart brings it.
 #[derive(Debug)]
 struct Crd {
-    name: String,
+    known: KnownCrd,
     spec: Value,
+}
+
+/// What is kept of a CRD of a chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownCrd {
+    name: String,
     spec_digest: String,
+}
+
+impl KnownCrd {
+    /// Whether it has to be applied. `present` are the CRDs of the cluster.
+    pub fn is_due(&self, present: &BTreeMap<String, CrdFacts>, nfd: NfdCrds) -> bool {
+        let present = present.get(&self.name);
+        let as_wanted = present.is_some_and(|present| {
+            present.spec_digest.as_ref() == Some(&self.spec_digest) && present.as_applied
+        });
+        nfd.includes(&self.name, present) && !as_wanted
+    }
 }
 
 /// Which CRDs of the chart are applied.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// Those that are not there yet in this form; these are the CRDs of the cluster.
-    Due(&'a BTreeMap<String, CrdFacts>),
+    /// Those that are not there yet in this form.
+    Due {
+        /// The CRDs of the cluster.
+        present: &'a BTreeMap<String, CrdFacts>,
+        /// Which of Node Feature Discovery's count.
+        nfd: NfdCrds,
+    },
     /// These.
     These(&'a [ObjectRef]),
 }
 
-/// Applies CRDs of the chart.
-pub async fn apply(client: &Client, helm: &Helm, archive: &Path, which: Which<'_>) -> Result<(), CrdError> {
+/// Applies CRDs of the chart, and returns all that the chart has.
+pub async fn apply(
+    client: &Client,
+    helm: &Helm,
+    archive: &Path,
+    which: Which<'_>,
+) -> Result<Vec<KnownCrd>, CrdError> {
     let documents = helm.show_crds(archive).await?;
     let unreadable = |reason| CrdError::Unreadable {
         archive: archive
@@ -80,62 +106,49 @@ pub async fn apply(client: &Client, helm: &Helm, archive: &Path, which: Which<'_
         reason,
     };
     let mut crds = parse(&documents).map_err(unreadable)?;
+    drop(documents);
+    let known = crds.iter().map(|crd| crd.known.clone()).collect();
     match which {
-        Which::Due(present) => crds.retain(|crd| is_due(crd, present)),
+        Which::Due { present, nfd } => crds.retain(|crd| crd.known.is_due(present, nfd)),
         Which::These(these) => {
             if let Some(strange) = these
                 .iter()
-                .find(|crd| crds.iter().all(|own| own.name != crd.name))
+                .find(|crd| crds.iter().all(|own| own.known.name != crd.name))
             {
                 return Err(unreadable(format!("{} is not among them", strange.name)));
             }
-            crds.retain(|crd| these.iter().any(|this| this.name == crd.name));
+            crds.retain(|crd| these.iter().any(|this| this.name == crd.known.name));
         }
     }
-    try_join_all(crds.into_iter().map(|crd| apply_one(client, crd))).await?;
-    Ok(())
-}
-
-fn is_due(crd: &Crd, present: &BTreeMap<String, CrdFacts>) -> bool {
-    match present.get(&crd.name) {
-        None => true,
-        Some(CrdFacts {
-            spec_digest: Some(known),
-            as_applied,
-            ..
-        }) => *known != crd.spec_digest || !as_applied,
-        // Somebody else's. NFD's may be of another version and in use; NVIDIA's are of use to no one else.
-        Some(CrdFacts {
-            spec_digest: None, ..
-        }) => crd.spec["group"] != NFD_GROUP,
-    }
+    let names: Vec<String> = crds.iter().map(|crd| crd.known.name.clone()).collect();
+    let sends: Vec<_> = crds.into_iter().map(|crd| apply_one(client, crd)).collect();
+    let sent = stream::iter(sends).buffer_unordered(AT_ONCE).try_collect::<()>();
+    let served = async {
+        established::until(client, names)
+            .await
+            .map_err(CrdError::NotEstablished)
+    };
+    tokio::try_join!(sent, served)?;
+    Ok(known)
 }
 
 async fn apply_one(client: &Client, crd: Crd) -> Result<(), CrdError> {
-    let Crd {
-        name,
-        spec,
-        spec_digest,
-    } = crd;
+    let Crd { known, spec } = crd;
     let object = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": name,
+            "name": known.name,
             "labels": { LABEL_KYMA_MODULE: KYMA_MODULE },
-            "annotations": { ANNOTATION_SPEC_DIGEST: spec_digest },
+            "annotations": { ANNOTATION_SPEC_DIGEST: known.spec_digest },
         },
         "spec": spec,
     });
     let api = Api::<CustomResourceDefinition>::all(client.clone());
-    let applied = kube_api::apply(&api, &name, &object).await?;
-    note_generation(&api, &name, &applied).await?;
-    tracing::info!(crd = name, "CRD applied");
-    let established = await_condition(api, &name, is_crd_established());
-    match tokio::time::timeout(ESTABLISHED_LIMIT, established).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(CrdError::NotEstablished(name)),
-    }
+    let applied = kube_api::apply(&api, &known.name, &object).await?;
+    note_generation(&api, &known.name, &applied).await?;
+    tracing::info!(crd = known.name, "CRD applied");
+    Ok(())
 }
 
 /// Notes on the CRD which generation of its spec is ours. It is known only afterwards.
@@ -176,12 +189,11 @@ fn parse(documents: &str) -> Result<Vec<Crd>, String> {
                 return Err(format!("{name} is no CustomResourceDefinition"));
             }
             let spec = document["spec"].take();
-            let spec_digest = digest([spec.to_string().as_bytes()]);
-            Ok(Crd {
+            let known = KnownCrd {
                 name,
-                spec,
-                spec_digest,
-            })
+                spec_digest: digest([spec.to_string().as_bytes()]),
+            };
+            Ok(Crd { known, spec })
         });
     crds.collect()
 }
@@ -197,10 +209,10 @@ mod tests {
     fn documents_become_crds_with_digests() {
         let crds = parse(DOCUMENTS).unwrap();
         assert_eq!(
-            crds.iter().map(|crd| crd.name.as_str()).collect::<Vec<_>>(),
+            crds.iter().map(|crd| crd.known.name.as_str()).collect::<Vec<_>>(),
             ["a.nvidia.com", "b.nfd.k8s-sigs.io"]
         );
-        assert_ne!(crds[0].spec_digest, crds[1].spec_digest);
+        assert_ne!(crds[0].known.spec_digest, crds[1].known.spec_digest);
         assert!(
             parse("kind: ConfigMap\nmetadata: {name: x}\n")
                 .unwrap_err()
@@ -215,17 +227,26 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_missing_or_other_is_sent_and_foreign_nfd_is_left_alone() {
+    fn only_what_is_missing_or_other_is_sent() {
         let [nvidia, nfd] = <[Crd; 2]>::try_from(parse(DOCUMENTS).unwrap()).unwrap();
-        let with = |crd: &Crd, spec_digest: Option<&str>| {
+        let (nvidia, nfd) = (nvidia.known, nfd.known);
+        let with = |crd: &KnownCrd, spec_digest: Option<&str>| {
             BTreeMap::from([(crd.name.clone(), crd_facts(spec_digest))])
         };
-        for crd in [&nvidia, &nfd] {
-            assert!(is_due(crd, &BTreeMap::new()));
-            assert!(!is_due(crd, &with(crd, Some(&crd.spec_digest))));
-            assert!(is_due(crd, &with(crd, Some("older"))));
+        for (crd, whose) in [
+            (&nvidia, NfdCrds::All),
+            (&nvidia, NfdCrds::None),
+            (&nfd, NfdCrds::All),
+            (&nfd, NfdCrds::Own),
+        ] {
+            assert!(crd.is_due(&BTreeMap::new(), whose));
+            assert!(!crd.is_due(&with(crd, Some(&crd.spec_digest)), whose));
+            assert!(crd.is_due(&with(crd, Some("older")), whose));
+            let in_others_use = crd.name == nfd.name && whose == NfdCrds::Own;
+            assert_eq!(crd.is_due(&with(crd, None), whose), !in_others_use);
         }
-        assert!(is_due(&nvidia, &with(&nvidia, None)));
-        assert!(!is_due(&nfd, &with(&nfd, None)));
+        for present in [BTreeMap::new(), with(&nfd, None), with(&nfd, Some("older"))] {
+            assert!(!nfd.is_due(&present, NfdCrds::None), "{present:?}");
+        }
     }
 }

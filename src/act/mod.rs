@@ -3,8 +3,10 @@
 mod chart;
 mod crds;
 mod discard;
+mod established;
 mod finalizer;
 mod namespace;
+mod prepare;
 mod prune;
 mod reapply;
 
@@ -16,19 +18,16 @@ use tokio::time::Instant;
 
 use crate::api::{
     GpuModule, LABEL_BY, LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT,
-    LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
+    LABEL_NFD, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
 };
 use crate::desired::{Desired, DriverId, DriverUpgrades};
-use crate::drift::ObjectRef;
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
 use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
 use crate::observe::Kinds;
-use crate::plan::{Action, Cause, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
-
-use crds::Which;
+use crate::plan::{Action, Cause, Failure, NfdCrds, RECOVERY_FAILED, UNINSTALL_FAILED};
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
@@ -132,6 +131,8 @@ pub struct Subject<'a> {
     pub crds: &'a BTreeMap<String, CrdFacts>,
     /// The driver that the nodes were last told to run, as far as anybody knows.
     pub running_driver: Option<&'a DriverId>,
+    /// Which CRDs of Node Feature Discovery are applied.
+    pub nfd_crds: NfdCrds,
     /// Whether the release's namespace is, or will be, the module's own.
     pub namespace_is_ours: bool,
 }
@@ -154,25 +155,18 @@ impl Actor {
         }
     }
 
-    async fn open_namespace(&self, subject: &Subject<'_>) -> Result<(), ApiError> {
-        // Somebody else's namespace is left as it is until it is known that no release of theirs is in it.
-        if subject.namespace_is_ours {
-            namespace::apply(&self.client, true).await?;
-        }
-        namespace::bind_role(&self.client, &self.own_namespace).await?;
-        namespace::await_rights(&self.client).await
-    }
-
     async fn upgrade(&self, cause: Cause, subject: &Subject<'_>) -> Result<(), ActError> {
         let Some(desired) = subject.desired else {
             return Ok(());
         };
         let archive = self.charts.verified(&desired.chart)?;
-        self.open_namespace(subject).await?;
-        if !subject.namespace_is_ours {
-            namespace::apply(&self.client, false).await?;
-        }
-        crds::apply(&self.client, &self.helm, &archive, Which::Due(subject.crds)).await?;
+        // Both to the end, even if one fails: a helm that runs is not left.
+        let (opened, applied) = tokio::join!(
+            self.prepare_namespace(subject),
+            self.apply_crds(&desired.chart, &archive, subject)
+        );
+        opened?;
+        applied?;
         let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
             labels: self.labels(desired, subject),
@@ -190,15 +184,6 @@ impl Actor {
             HelmOperation::Upgrade
         };
         self.measured(operation, run).await?;
-        Ok(())
-    }
-
-    async fn restore_crds(&self, crds: &[ObjectRef], subject: &Subject<'_>) -> Result<(), ActError> {
-        let Some(desired) = subject.desired else {
-            return Ok(());
-        };
-        let archive = self.charts.verified(&desired.chart)?;
-        crds::apply(&self.client, &self.helm, &archive, Which::These(crds)).await?;
         Ok(())
     }
 
@@ -220,6 +205,10 @@ impl Actor {
             (LABEL_BY.to_owned(), self.identity.clone()),
             (LABEL_REVISION.to_owned(), next.to_string()),
             (LABEL_CHART.to_owned(), desired.chart.version.to_string()),
+            (
+                LABEL_NFD.to_owned(),
+                desired.node_feature_discovery.as_str().to_owned(),
+            ),
             (LABEL_LAYOUT.to_owned(), desired.step.layout.as_str().to_owned()),
             (
                 LABEL_DRIVER.to_owned(),

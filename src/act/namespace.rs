@@ -68,9 +68,9 @@ pub async fn await_rights(client: &Client) -> Result<(), ApiError> {
     let limit = Instant::now() + RIGHTS_LIMIT;
     let mut pause = Duration::from_millis(10);
     loop {
-        match observe::read_history(client).await {
+        match observe::may_read_history(client).await {
             Err(error) if error.is_forbidden() && Instant::now() < limit => {}
-            outcome => return outcome.map(|_| ()),
+            outcome => return outcome,
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(1));

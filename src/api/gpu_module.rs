@@ -48,6 +48,11 @@ pub struct GpuModuleSpec {
     #[schemars(schema_with = "free_form")]
     pub values: Option<Map<String, Value>>,
 
+    /// True takes over a Helm release gpu-operator in namespace gpu-operator that the module did not make. Where it has values
+    /// that the module would drop, they are listed in status.adoption first, and true has to be given after that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adopt_existing_release: Option<bool>,
+
     /// When a change that restarts GPU drivers may begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<UpgradeSpec>,

@@ -5,6 +5,7 @@
 mod bounded;
 mod gpu_module;
 mod names;
+mod nfd;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
@@ -12,9 +13,10 @@ pub use gpu_module::{
     DriftMode, DriftSpec, DriverMode, DriverSpec, GpuModule, GpuModuleSpec, UpgradePolicy, UpgradeSpec,
 };
 pub use names::*;
+pub use nfd::NodeFeatureDiscovery;
 pub use status::{
-    ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind, Outcome,
-    ReleaseStatus, State, condition,
+    AdoptionStatus, ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind,
+    Outcome, ReleaseStatus, State, condition,
 };
 
 #[cfg(test)]

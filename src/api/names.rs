@@ -40,6 +40,8 @@ pub const LABEL_DRIVER: &str = "gpu-manager.kyma-project.io/driver";
 /// Release label: whether NVIDIA's operator may replace running drivers, as [`crate::desired::DriverUpgrades`] writes it; true
 /// only where [`LABEL_REVISION`] is.
 pub const LABEL_DRIVER_UPGRADES: &str = "gpu-manager.kyma-project.io/driver-upgrades";
+/// Release label: whose Node Feature Discovery labels the nodes.
+pub const LABEL_NFD: &str = "gpu-manager.kyma-project.io/node-feature-discovery";
 /// Label on objects that the operator itself made; its value is [`MANAGER`].
 pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Label that Kyma expects on every object of a module; its value is [`KYMA_MODULE`].
@@ -68,6 +70,12 @@ pub const SHOOT_INFO: &str = "shoot-info";
 
 /// CRD of the other GPU module (kyma-project/gpu), which installs the same chart.
 pub const OTHER_GPU_MODULE_CRD: &str = "gpus.gpu.kyma-project.io";
+/// CRD of the earlier Kyma module (kyma-project/gpu-driver), which installs a driver of its own.
+pub const GPU_DRIVER_CRD: &str = "gpudrivers.gpu.kyma-project.io";
+/// Name of the chart's DaemonSet of Node Feature Discovery in the module's release.
+pub const NFD_WORKER: &str = "gpu-operator-node-feature-discovery-worker";
+/// CRD of Node Feature Discovery's rules.
+pub const NODE_FEATURE_RULE_CRD: &str = "nodefeaturerules.nfd.k8s-sigs.io";
 /// CRD of NVIDIA's ClusterPolicy.
 pub const CLUSTER_POLICY_CRD: &str = "clusterpolicies.nvidia.com";
 /// CRD of NVIDIA's NVIDIADriver.

@@ -5,7 +5,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DriverBranch, DriverMode};
+use super::{DriverBranch, DriverMode, NodeFeatureDiscovery};
 
 /// The state that the Kyma dashboard and CLI show for a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -65,9 +65,17 @@ pub struct GpuModuleStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<ReleaseStatus>,
 
+    /// The release in place that the module did not make, and what taking it over would drop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adoption: Option<AdoptionStatus>,
+
     /// The driver as resolved from the spec and the module's defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverStatus>,
+
+    /// Whose Node Feature Discovery labels the nodes: Module or Cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_feature_discovery: Option<NodeFeatureDiscovery>,
 
     /// How many GPU nodes there are and how many of them can run GPU work now.
     pub gpu_nodes: GpuNodesStatus,
@@ -102,6 +110,33 @@ pub struct ReleaseStatus {
     pub revision: i64,
     /// SHA-256 of the values of that revision, in hexadecimal.
     pub values_digest: String,
+}
+
+/// A release that the module did not make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AdoptionStatus {
+    /// Its chart version, for example 26.3.3.
+    pub chart_version: String,
+    /// The revision that was read.
+    pub revision: i64,
+    /// Dotted paths of its values that the module would drop or replace, at most 50. The values themselves are not shown, they may
+    /// be secret: helm get values gpu-operator -n gpu-operator shows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    pub dropped_values: Vec<String>,
+    /// How many more there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_dropped_values: u32,
+    /// Generation of the GpuModule for which this was shown while spec.adoptExistingRelease was not true. Given in a later
+    /// generation, true confirms it; absent, it has to be taken back first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listed_generation: Option<i64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Something that the module did to the release.

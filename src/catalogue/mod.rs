@@ -44,6 +44,10 @@ pub struct Defaults {
     pub driver: DriverDefaults,
     /// Dotted paths of values that `spec.values` may not touch, whatever the chart version.
     pub owned_values: Vec<String>,
+    /// The NodeFeatureRule that takes the place of the module's own Node Feature Discovery where the cluster has one.
+    pub node_feature_rule: Map<String, Value>,
+    /// Dotted paths of values that no chart of the catalogue reads any more.
+    pub obsolete_values: Vec<String>,
     /// Lists to which `spec.values` adds.
     pub merged_lists: Vec<MergedList>,
     /// Prefixes of instance types with NVIDIA GPUs.

@@ -25,6 +25,11 @@ pub fn values_digest(values: &Value) -> String {
     digest([as_kept_by_helm(values).to_string().as_bytes()])
 }
 
+/// True for values that Helm keeps alike.
+pub fn same_values(one: &Value, other: &Value) -> bool {
+    as_kept_by_helm(one) == as_kept_by_helm(other)
+}
+
 /// A value as it comes back from Helm.
 pub(super) fn as_kept_by_helm(value: &Value) -> Value {
     match value {

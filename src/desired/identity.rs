@@ -85,6 +85,9 @@ fn driver_digest(
     restarts: &Restarts,
 ) -> String {
     let mut values = Value::Object(values.clone());
+    if let Some(objects) = values.get_mut("extraObjects").and_then(Value::as_array_mut) {
+        objects.retain(|object| object["kind"] == "NVIDIADriver");
+    }
     for path in restarts.paths(layout, Restart::Nothing) {
         path::remove(&mut values, path);
     }
@@ -229,6 +232,10 @@ mod tests {
         assert_eq!(id("26.7.0", &object), id("26.7.0", &held_object));
         assert_ne!(id("26.7.0", &section), id("26.7.0", &object));
         assert!(holds_drivers(&held_section) && holds_drivers(&held_object));
+        let mut other_object = object.clone();
+        let objects = other_object["extraObjects"].as_array_mut().unwrap();
+        objects.push(json!({ "kind": "NodeFeatureRule" }));
+        assert_eq!(id("26.7.0", &object), id("26.7.0", &other_object));
         assert!(!holds_drivers(&section) && !holds_drivers(&object) && !holds_drivers(&json!({})));
     }
 

@@ -15,11 +15,11 @@ mod step;
 use semver::Version;
 use serde_json::{Map, Value, json};
 
-use crate::api::{GpuModuleSpec, RELEASE_NAME, RELEASE_NAMESPACE};
+use crate::api::{GpuModuleSpec, NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE};
 use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 
 pub use driver::ResolvedDriver;
-pub use fingerprint::{Fingerprint, digest, file_digest, values_digest};
+pub use fingerprint::{Fingerprint, digest, file_digest, same_values, values_digest};
 pub use identity::{DriverDifference, DriverId, holds_drivers};
 pub use refusal::Refusal;
 pub use step::{DriverUpgrades, Step};
@@ -40,6 +40,8 @@ pub struct Desired {
     pub step: Step,
     /// The driver as resolved from the spec and the defaults.
     pub driver: ResolvedDriver,
+    /// Whose Node Feature Discovery labels the nodes.
+    pub node_feature_discovery: NodeFeatureDiscovery,
     /// The values for Helm.
     pub values: Value,
     /// SHA-256 of the values, in hexadecimal.
@@ -61,16 +63,22 @@ pub struct HeldRelease {
     pub fingerprint: Fingerprint,
 }
 
-/// Turns a spec into the wanted release. `flags` are the fixed flags of `helm upgrade`, part of the fingerprint.
-pub fn resolve(spec: &GpuModuleSpec, catalogue: &Catalogue, flags: &[&str]) -> Result<Desired, Refusal> {
+/// Turns a spec into the wanted release. `nfd` is the one fact of the cluster that counts for it; `flags` are the fixed flags of
+/// `helm upgrade`, part of the fingerprint.
+pub fn resolve(
+    spec: &GpuModuleSpec,
+    catalogue: &Catalogue,
+    nfd: NodeFeatureDiscovery,
+    flags: &[&str],
+) -> Result<Desired, Refusal> {
     let chart = wanted_chart(spec.chart_version.as_deref(), catalogue)?;
     let step = Step {
         chart: chart.version.clone(),
         layout: chart.driver_layout,
         drivers: DriverUpgrades::AsConfigured,
     };
-    let mut desired = build(spec, catalogue, chart, step, flags)?;
-    let held = build(spec, catalogue, chart, desired.held_step(), flags)?;
+    let mut desired = build(spec, catalogue, nfd, chart, step, flags)?;
+    let held = build(spec, catalogue, nfd, chart, desired.held_step(), flags)?;
     if held.fingerprint != desired.fingerprint {
         desired.held = Some(HeldRelease {
             values_digest: held.values_digest,
@@ -84,18 +92,20 @@ pub fn resolve(spec: &GpuModuleSpec, catalogue: &Catalogue, flags: &[&str]) -> R
 pub fn resolve_step(
     spec: &GpuModuleSpec,
     catalogue: &Catalogue,
+    nfd: NodeFeatureDiscovery,
     step: &Step,
     flags: &[&str],
 ) -> Result<Desired, Refusal> {
     let chart = catalogue
         .chart(&step.chart)
         .ok_or_else(|| unknown_chart(&step.chart.to_string(), catalogue))?;
-    build(spec, catalogue, chart, step.clone(), flags)
+    build(spec, catalogue, nfd, chart, step.clone(), flags)
 }
 
 fn build(
     spec: &GpuModuleSpec,
     catalogue: &Catalogue,
+    nfd: NodeFeatureDiscovery,
     chart: &Chart,
     step: Step,
     flags: &[&str],
@@ -116,9 +126,18 @@ fn build(
     merge::merge(&mut values, &driver.values(step.layout), &[]);
     merge::merge(&mut values, user, lists);
     merge::merge(&mut values, &driver.upgrade_values(&step), &[]);
+    let mut objects = Vec::new();
     if let Some(object) = driver.object(chart, &values, &step) {
         owned::refuse_template_text(&object)?;
-        values.insert("extraObjects".to_owned(), json!([object]));
+        objects.push(object);
+    }
+    if nfd == NodeFeatureDiscovery::Cluster {
+        merge::merge(&mut values, &without_nfd(), &[]);
+        // Every chart that the module installs or goes through has extraObjects: 26.3 and newer.
+        objects.push(Value::Object(catalogue.defaults.node_feature_rule.clone()));
+    }
+    if !objects.is_empty() {
+        values.insert("extraObjects".to_owned(), Value::Array(objects));
     }
 
     let values = Value::Object(values);
@@ -133,12 +152,17 @@ fn build(
         chart: chart.clone(),
         step,
         driver,
+        node_feature_discovery: nfd,
         values,
         values_digest,
         fingerprint,
         driver_id,
         held: None,
     })
+}
+
+fn without_nfd() -> Map<String, Value> {
+    Map::from_iter([("nfd".to_owned(), json!({ "enabled": false }))])
 }
 
 fn wanted_chart<'a>(asked: Option<&str>, catalogue: &'a Catalogue) -> Result<&'a Chart, Refusal> {
@@ -184,14 +208,19 @@ impl Desired {
         self.step.layout == DriverLayout::NvidiaDriver && self.driver.is_managed()
     }
 
+    /// Spec of the NVIDIADriver, where one describes the driver.
+    pub fn driver_spec(&self) -> Option<&Value> {
+        let objects = self.values.get("extraObjects")?.as_array()?;
+        let driver = objects.iter().find(|object| object["kind"] == "NVIDIADriver")?;
+        Some(&driver["spec"])
+    }
+
     /// What the reference of every driver image begins with; `None` where no driver is brought onto the nodes.
     pub fn driver_image_prefix(&self) -> Option<String> {
-        let driver = if self.uses_driver_object() {
-            &self.values["extraObjects"][0]["spec"]
-        } else if self.driver.is_managed() {
-            &self.values["driver"]
-        } else {
-            return None;
+        let driver = match self.driver_spec() {
+            Some(spec) => spec,
+            None if self.driver.is_managed() => &self.values["driver"],
+            None => return None,
         };
         let (repository, version) = (driver["repository"].as_str()?, driver["version"].as_str()?);
         let image = driver["image"].as_str().unwrap_or("driver");

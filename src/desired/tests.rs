@@ -3,13 +3,14 @@ use serde_json::json;
 use super::*;
 
 const FLAGS: &[&str] = &["--server-side=true"];
+const NFD: NodeFeatureDiscovery = NodeFeatureDiscovery::Module;
 
 fn spec(value: Value) -> GpuModuleSpec {
     serde_json::from_value(value).unwrap()
 }
 
 fn desired(value: Value) -> Result<Desired, Refusal> {
-    resolve(&spec(value), &Catalogue::compiled_in().unwrap(), FLAGS)
+    resolve(&spec(value), &Catalogue::compiled_in().unwrap(), NFD, FLAGS)
 }
 
 fn values(value: Value) -> Value {
@@ -206,7 +207,7 @@ fn driver_values_are_open_before_nvidiadriver_but_for_what_the_typed_driver_says
         };
         let at = |driver: Value| {
             let spec = spec(json!({ "chartVersion": version, "values": { "driver": driver } }));
-            resolve_step(&spec, &catalogue, &step, FLAGS)
+            resolve_step(&spec, &catalogue, NFD, &step, FLAGS)
         };
         at(json!({ "upgradePolicy": { "maxParallelUpgrades": 2 } })).unwrap();
         for (driver, path) in [
@@ -273,7 +274,7 @@ fn a_step_on_the_way_keeps_running_drivers_whatever_the_user_says() {
             layout: chart.driver_layout,
             drivers: DriverUpgrades::Held,
         };
-        resolve_step(&spec(value), &catalogue, &step, FLAGS)
+        resolve_step(&spec(value), &catalogue, NFD, &step, FLAGS)
             .unwrap()
             .values
     };
@@ -304,7 +305,7 @@ fn the_newest_chart_can_carry_the_old_layout_on_the_way() {
         layout: DriverLayout::ClusterPolicy,
         drivers: DriverUpgrades::Held,
     };
-    let values = resolve_step(&spec(json!({})), &catalogue, &step, FLAGS)
+    let values = resolve_step(&spec(json!({})), &catalogue, NFD, &step, FLAGS)
         .unwrap()
         .values;
     assert_eq!(values.get("extraObjects"), None);
@@ -339,7 +340,8 @@ fn values_over_the_limit_are_refused() {
 #[test]
 fn fingerprint_changes_with_chart_values_and_flags_and_with_nothing_else() {
     let catalogue = Catalogue::compiled_in().unwrap();
-    let of = |value: Value, flags: &[&str]| resolve(&spec(value), &catalogue, flags).unwrap().fingerprint;
+    let of =
+        |value: Value, flags: &[&str]| resolve(&spec(value), &catalogue, NFD, flags).unwrap().fingerprint;
     let plain = of(json!({}), FLAGS);
     assert_eq!(plain.as_str().len(), 32);
     assert_eq!(plain, of(json!({ "suspend": true, "values": {} }), FLAGS));
@@ -399,4 +401,39 @@ fn a_number_is_read_exactly() {
         let value: Value = serde_json::from_str(text).unwrap();
         assert_eq!(value.to_string(), text);
     }
+}
+
+#[test]
+fn with_a_node_feature_discovery_of_the_clusters_a_rule_takes_the_place_of_the_modules() {
+    let catalogue = Catalogue::compiled_in().unwrap();
+    for (version, kinds) in [
+        ("26.7.0", &["NVIDIADriver", "NodeFeatureRule"][..]),
+        ("26.3.3", &["NodeFeatureRule"]),
+    ] {
+        let spec = spec(json!({ "chartVersion": version }));
+        let of = |whose| resolve(&spec, &catalogue, whose, FLAGS).unwrap();
+        let (module, cluster) = (of(NFD), of(NodeFeatureDiscovery::Cluster));
+        assert_eq!(module.values.get("nfd"), None);
+        assert_eq!(cluster.values["nfd"], json!({ "enabled": false }));
+        assert_ne!(module.fingerprint, cluster.fingerprint);
+        let objects = cluster.values["extraObjects"].as_array().unwrap();
+        let found: Vec<_> = objects
+            .iter()
+            .map(|object| object["kind"].as_str().unwrap())
+            .collect();
+        assert_eq!(found, kinds);
+        // The chart runs these objects as templates.
+        let rule = objects.last().unwrap().to_string();
+        assert!(!rule.contains("{{"), "{rule}");
+        assert!(rule.contains("system-os_release.VERSION_ID\":\"0\""), "{rule}");
+        assert_eq!(cluster.driver_image_prefix(), module.driver_image_prefix());
+        assert_eq!(cluster.driver_spec(), module.driver_spec());
+    }
+    // Every chart that is installed, or gone through, knows extraObjects.
+    let installed = catalogue.charts().filter(|chart| chart.stage == Stage::Install);
+    assert!(
+        installed
+            .into_iter()
+            .all(|chart| chart.version >= Version::new(26, 3, 0))
+    );
 }

@@ -9,7 +9,7 @@ use super::{
     CrdFacts, HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
     SurroundingNamespace, Surroundings,
 };
-use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
+use crate::api::{NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
 use crate::catalogue::DriverLayout;
 use crate::helm::RevisionStatus;
 
@@ -24,6 +24,7 @@ pub fn observed() -> Observed {
         comparison: None,
         gpu_work: None,
         maintenance: None,
+        existing: None,
         surroundings: Some(Surroundings {
             namespace: SurroundingNamespace::Ours,
             cluster_role: None,
@@ -32,6 +33,7 @@ pub fn observed() -> Observed {
         policies: Vec::new(),
         drivers: Vec::new(),
         daemon_sets: Vec::new(),
+        neighbours: Vec::new(),
         deployments: Vec::new(),
         crds: BTreeMap::new(),
         objects: BTreeMap::new(),
@@ -50,6 +52,7 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         by: Some("gpu-manager-0".to_owned()),
         meant: Some(number),
         chart: Some(Version::new(26, 7, 0)),
+        node_feature_discovery: Some(NodeFeatureDiscovery::Module),
         layout: Some(DriverLayout::NvidiaDriver),
         driver: None,
         driver_upgrades: None,
@@ -82,6 +85,7 @@ pub fn policy(owner: Option<HelmOwner>, state: Option<&str>) -> PolicyFacts {
     PolicyFacts {
         name: "cluster-policy".to_owned(),
         owner,
+        chart: None,
         state: state.map(ToOwned::to_owned),
         error: None,
     }

@@ -3,14 +3,18 @@
 //! Facts hold only what a decision or the status needs, so an object's heartbeat leaves them equal and causes no
 //! reconcile. No I/O and no clock here.
 
+mod existing;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod neighbour;
 mod node;
 mod release;
 mod stack;
 mod window;
 mod work;
 
+pub use existing::{ExistingContent, ExistingRelease};
+pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{DriverChange, NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
 pub use release::{History, Revision};
 pub use stack::{
@@ -22,6 +26,7 @@ pub use window::{MaintenanceWindow, WindowError, WindowFacts};
 pub use work::{GpuPod, PodList, WorkFacts};
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use semver::Version;
 
@@ -96,6 +101,8 @@ pub struct Observed {
     pub release: ReleaseFacts,
     /// The last comparison through Helm, whatever revision it was of.
     pub comparison: Option<Comparison>,
+    /// A release that the module did not make, where a decision asked for it.
+    pub existing: Option<Arc<ExistingRelease>>,
     /// Live reads around the release; only there when a decision asked for them.
     pub surroundings: Option<Surroundings>,
     /// Pods that use GPUs; only there when a decision asked for them.
@@ -110,6 +117,8 @@ pub struct Observed {
     pub drivers: Vec<DriverFacts>,
     /// DaemonSets of NVIDIA's operator and of NFD in the release's namespace.
     pub daemon_sets: Vec<DaemonSetFacts>,
+    /// What others run in the cluster that does the work of a part of the release.
+    pub neighbours: Vec<Neighbour>,
     /// Deployments in the release's namespace.
     pub deployments: Vec<DeploymentFacts>,
     /// Every CRD of the cluster by name.

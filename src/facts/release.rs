@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use semver::Version;
 
+use crate::api::NodeFeatureDiscovery;
 use crate::catalogue::DriverLayout;
 use crate::desired::{DriverId, DriverUpgrades};
 use crate::helm::RevisionStatus;
@@ -26,6 +27,8 @@ pub struct Revision {
     pub meant: Option<u32>,
     /// Label [`crate::api::LABEL_CHART`].
     pub chart: Option<Version>,
+    /// Label [`crate::api::LABEL_NFD`].
+    pub node_feature_discovery: Option<NodeFeatureDiscovery>,
     /// Label [`crate::api::LABEL_LAYOUT`].
     pub layout: Option<DriverLayout>,
     /// Label [`crate::api::LABEL_DRIVER`].

@@ -1,5 +1,7 @@
 //! NVIDIA's stack as it stands in the cluster.
 
+use semver::Version;
+
 use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE};
 
 /// The Helm release that an object says it belongs to.
@@ -25,6 +27,8 @@ pub struct PolicyFacts {
     pub name: String,
     /// The release it belongs to.
     pub owner: Option<HelmOwner>,
+    /// Version of the chart that made it (label `helm.sh/chart`).
+    pub chart: Option<Version>,
     /// `status.state`: ready or notReady; `None` before NVIDIA's operator has seen it.
     pub state: Option<String>,
     /// Reason and message of the condition `Error`, where it is True.

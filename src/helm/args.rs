@@ -128,11 +128,24 @@ pub(super) fn get_values(release: &ReleaseRef, revision: Option<u32>) -> Vec<OsS
     positional(args, [release.name.as_ref()])
 }
 
+/// `helm get values --all` as JSON: the values that were given, over the defaults of the revision's own chart.
+pub(super) fn get_all_values(release: &ReleaseRef, revision: u32) -> Vec<OsString> {
+    let mut args = command(&["get", "values"], release);
+    args.extend(["--all", "--output=json"].map(OsString::from));
+    args.extend(revision_flag(Some(revision)));
+    positional(args, [release.name.as_ref()])
+}
+
 /// `helm get manifest`: the objects of a revision as YAML, hooks left out.
 pub(super) fn get_manifest(release: &ReleaseRef, revision: u32) -> Vec<OsString> {
     let mut args = command(&["get", "manifest"], release);
     args.extend(revision_flag(Some(revision)));
     positional(args, [release.name.as_ref()])
+}
+
+/// `helm show values`: the `values.yaml` of a chart.
+pub(super) fn show_values(chart: &Path) -> Vec<OsString> {
+    positional(vec!["show".into(), "values".into()], [chart.as_os_str()])
 }
 
 /// `helm show crds`: the YAML documents in the `crds` folders of a chart and its dependencies.

@@ -193,6 +193,24 @@ impl Helm {
         )
     }
 
+    /// The values that a revision was made with, over the defaults of its chart; `None` when there is no such revision.
+    pub async fn get_all_values(
+        &self,
+        release: &ReleaseRef,
+        revision: u32,
+    ) -> Result<Option<Value>, HelmError> {
+        let args = args::get_all_values(release, revision);
+        found(self.read("get values", &args, output::values).await)
+    }
+
+    /// The defaults of a chart, without those of its dependencies that it does not change, as YAML.
+    pub async fn show_values(&self, chart: &Path) -> Result<String, HelmError> {
+        self.read("show values", &args::show_values(&absolute(chart)), |text| {
+            Ok(text.to_owned())
+        })
+        .await
+    }
+
     /// The objects of a revision as YAML documents; `None` when there is no such revision. Helm keeps the text as the chart
     /// rendered it: what Helm itself adds to each object when it applies them is not in it.
     pub async fn get_manifest(

@@ -1,5 +1,7 @@
 //! Reads just before acting: the watches may lag behind, and some things are not worth a watch.
 
+use std::path::Path;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -7,17 +9,18 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt};
 use semver::Version;
+use serde_json::Value;
 
 use super::reduce;
 use crate::api::{
     GpuModule, GpuModuleStatus, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE,
     STACK_CLUSTER_ROLE,
 };
-use crate::catalogue::{MinorVersion, Restarts};
+use crate::catalogue::{Chart, MinorVersion, Restarts};
 use crate::desired::{DriverId, holds_drivers, values_digest};
 use crate::facts::{
-    Comparison, DeploymentFacts, History, Observed, ReleaseFacts, Revision, RevisionContent,
-    SurroundingNamespace, Surroundings,
+    Comparison, DeploymentFacts, ExistingContent, ExistingRelease, History, Observed, ReleaseFacts, Revision,
+    RevisionContent, SurroundingNamespace, Surroundings,
 };
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -47,6 +50,19 @@ pub async fn read_history(client: &Client) -> Result<History, ApiError> {
     ))
 }
 
+/// Whether the release's history may be read; forbidden is an error.
+///
+/// What is in it does not matter, so the API server may answer from its cache at once. Otherwise it waits up to a tenth of a second
+/// until its cache of Secrets has caught up with what was last written of any kind.
+pub async fn may_read_history(client: &Client) -> Result<(), ApiError> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
+    let params = ListParams::default().labels(&release_selector()).match_any();
+    let what = format!("list the Secrets of Helm release {RELEASE_NAMESPACE}/{RELEASE_NAME}");
+    deadline(API_DEADLINE, what, secrets.list_metadata(&params))
+        .await
+        .map(drop)
+}
+
 /// What is read from the API server just before acting.
 #[derive(Debug)]
 pub struct Look {
@@ -67,11 +83,18 @@ impl Look {
 }
 
 /// Reads the release, what is around it, and NVIDIA's controllers.
+///
+/// At once, since each list may take a tenth of a second: the API server waits until its cache has caught up.
 pub async fn look(client: &Client) -> Result<Look, ApiError> {
+    let (release, surroundings, deployments) = tokio::try_join!(
+        read_release(client),
+        read_surroundings(client),
+        read_deployments(client)
+    )?;
     Ok(Look {
-        release: read_release(client).await?,
-        surroundings: read_surroundings(client).await?,
-        deployments: read_deployments(client).await?,
+        release,
+        surroundings,
+        deployments,
     })
 }
 
@@ -149,6 +172,45 @@ pub async fn read_through_helm(
             values_digest: values_digest(&values),
         }),
     }))
+}
+
+/// A revision that the module did not make, and the defaults of the chart that is wanted; `None` where the revision is gone.
+pub async fn read_existing(
+    helm: &Helm,
+    release: &ReleaseRef,
+    revision: &Revision,
+    chart: &Chart,
+    archive: &Path,
+    restarts: &Restarts,
+) -> Result<Option<ExistingRelease>, HelmError> {
+    let Some(found) = read_through_helm(helm, release, revision, restarts).await? else {
+        return Ok(None);
+    };
+    let existing = |content| ExistingRelease {
+        uid: revision.uid.clone(),
+        revision: revision.number,
+        wanted_chart: chart.version.clone(),
+        content,
+    };
+    let Some(RevisionContent { chart_version, .. }) = found.content else {
+        return Ok(Some(existing(None)));
+    };
+    let values = helm.get_values(release, Some(revision.number)).await?;
+    let all_values = helm.get_all_values(release, revision.number).await?;
+    let (Some(Value::Object(values)), Some(Value::Object(all_values))) = (values, all_values) else {
+        return Ok(None);
+    };
+    let defaults = helm.show_values(archive).await?;
+    let defaults = serde_saphyr::from_str(&defaults).map_err(|error| HelmError::Output {
+        verb: "show values",
+        reason: format!("the defaults of chart {} cannot be read: {error}", chart.version),
+    })?;
+    Ok(Some(existing(Some(ExistingContent {
+        chart_version,
+        values,
+        all_values,
+        defaults,
+    }))))
 }
 
 /// The status of a GpuModule whose spec cannot be read.

@@ -32,7 +32,7 @@ use crate::catalogue::MinorVersion;
 use crate::contact::{Contacts, Resource};
 use crate::drift::{Kind, Manifest};
 use crate::facts::{
-    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
+    CrdFacts, DaemonSetRole, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
     ReleaseFacts, Revision,
 };
 use objects::ObjectViews;
@@ -41,7 +41,10 @@ use watch::Watched;
 
 pub use inspect::{Inspection, inspect};
 pub use kinds::Kinds;
-pub use live::{Look, kubernetes_version, look, read_history, read_release, read_status, read_through_helm};
+pub use live::{
+    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_release, read_status,
+    read_through_helm,
+};
 pub use orphans::{OrphansError, find_orphans};
 
 pub use work::{gpu_work, maintenance_window};
@@ -56,7 +59,7 @@ pub struct Views {
     nodes: View<NodeFacts>,
     policies: View<PolicyFacts>,
     drivers: View<DriverFacts>,
-    daemon_sets: View<DaemonSetFacts>,
+    daemon_sets: View<DaemonSetRole>,
     deployments: View<DeploymentFacts>,
     crds: View<CrdFacts>,
     objects: ObjectViews,
@@ -122,8 +125,9 @@ impl Views {
         )));
 
         let daemon_sets = View::default();
-        let api = Api::<DaemonSet>::namespaced(client.clone(), RELEASE_NAMESPACE);
-        let resource = Resource::of::<DaemonSet>(namespace);
+        // In all namespaces: what others run beside the release counts too.
+        let api = Api::<DaemonSet>::all(client.clone());
+        let resource = Resource::of::<DaemonSet>(None);
         spawn(Box::pin(watched.clone().run(
             api,
             anything(),
@@ -229,6 +233,7 @@ impl Views {
         let unread = [
             ("CustomResourceDefinitions", self.crds.access() != Access::Granted),
             ("Nodes", self.nodes.access() != Access::Granted),
+            ("DaemonSets", self.daemon_sets.access() != Access::Granted),
             ("ClusterPolicies", self.policies.access() == Access::Forbidden),
             ("NVIDIADrivers", self.drivers.access() == Access::Forbidden),
         ];
@@ -255,17 +260,26 @@ impl Views {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
             Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
         };
+        let (mut daemon_sets, mut neighbours) = (Vec::new(), Vec::new());
+        for role in self.daemon_sets.all() {
+            match role {
+                DaemonSetRole::OfRelease(set) => daemon_sets.push(set),
+                DaemonSetRole::Beside(neighbour) => neighbours.push(neighbour),
+            }
+        }
         Observed {
             unread: self.unread(),
             release,
             comparison: None,
+            existing: None,
             surroundings: None,
             gpu_work: None,
             maintenance: None,
             gpu_nodes: self.nodes.all(),
             policies: self.policies.all(),
             drivers: self.drivers.all(),
-            daemon_sets: self.daemon_sets.all(),
+            daemon_sets,
+            neighbours,
             deployments: self.deployments.all(),
             crds: self.crds.by_name(),
             objects: manifest.map_or_else(BTreeMap::new, |manifest| self.objects.see(manifest)),

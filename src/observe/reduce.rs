@@ -3,27 +3,35 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta};
+use semver::Version;
 use serde_json::Value;
 
 use crate::api::{
     ANNOTATION_SPEC_DIGEST, ANNOTATION_SPEC_GENERATION, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY,
-    LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_MANAGED_BY,
-    LABEL_REVISION,
+    LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD,
+    LABEL_REVISION, NodeFeatureDiscovery,
 };
 use crate::catalogue::DriverLayout;
 use crate::desired::DriverUpgrades;
 use crate::facts::{
-    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverChange, DriverFacts, DriverImage, HelmOwner, NodeFacts,
-    PolicyFacts, Revision, instance_type_matches, is_gpu_resource, labels_tell_gpu,
+    CrdFacts, DeploymentFacts, DriverChange, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision,
+    instance_type_matches, is_gpu_resource, labels_tell_gpu,
 };
 use crate::helm::RevisionStatus;
+
+/// Label by which charts name themselves and their version.
+const LABEL_HELM_CHART: &str = "helm.sh/chart";
+
+mod daemon_set;
+
+pub use daemon_set::daemon_set;
 
 /// A revision from the labels that Helm puts on its Secret.
 pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
@@ -38,6 +46,7 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
         by: label(LABEL_BY).cloned(),
         meant: label(LABEL_REVISION).and_then(|number| number.parse().ok()),
         chart: label(LABEL_CHART).and_then(|version| version.parse().ok()),
+        node_feature_discovery: label(LABEL_NFD).and_then(|whose| NodeFeatureDiscovery::from_label(whose)),
         layout: label(LABEL_LAYOUT).and_then(|layout| DriverLayout::from_label(layout)),
         driver: label(LABEL_DRIVER).and_then(|driver| driver.parse().ok()),
         driver_upgrades: label(LABEL_DRIVER_UPGRADES)
@@ -105,9 +114,19 @@ pub fn policy(object: &DynamicObject) -> PolicyFacts {
     PolicyFacts {
         name: object.name_any(),
         owner: owner(&object.metadata),
+        chart: object
+            .labels()
+            .get(LABEL_HELM_CHART)
+            .and_then(|chart| chart_version(chart)),
         state,
         error,
     }
+}
+
+/// `26.3.3` of `gpu-operator-v26.3.3`.
+fn chart_version(label: &str) -> Option<Version> {
+    let version = label.strip_prefix("gpu-operator-")?;
+    version.trim_start_matches('v').parse().ok()
 }
 
 /// An NVIDIADriver.
@@ -149,39 +168,6 @@ pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
     Some(HelmOwner {
         release: annotations.get(HELM_RELEASE_NAME)?.clone(),
         namespace: annotations.get(HELM_RELEASE_NAMESPACE)?.clone(),
-    })
-}
-
-/// A DaemonSet of NVIDIA's operator or of the release; `None` for any other.
-pub fn daemon_set(set: &DaemonSet) -> Option<DaemonSetFacts> {
-    let managed = match set.labels().get(LABEL_MANAGED_BY).map(String::as_str) {
-        Some("gpu-operator") => true,
-        // Others may have put a chart of their own into the namespace.
-        Some("Helm") => owner(&set.metadata).is_some_and(|owner| owner.is_module_release()),
-        _ => false,
-    };
-    // NVIDIA's operator leaves its usual label off driver DaemonSets that a NVIDIADriver asked for.
-    let is_driver = set
-        .labels()
-        .get("app.kubernetes.io/component")
-        .is_some_and(|part| part == "nvidia-driver");
-    let status = set.status.as_ref();
-    (managed || is_driver).then(|| DaemonSetFacts {
-        name: set.name_any(),
-        desired: status.map_or(0, |status| status.desired_number_scheduled),
-        ready: status.map_or(0, |status| status.number_ready),
-        updated: status
-            .and_then(|status| status.updated_number_scheduled)
-            .unwrap_or(0),
-        driver: is_driver.then(|| driver_image(set)).flatten(),
-    })
-}
-
-fn driver_image(set: &DaemonSet) -> Option<DriverImage> {
-    let pod = set.spec.as_ref()?.template.spec.as_ref()?;
-    Some(DriverImage {
-        owner: set.owner_references().first()?.name.clone(),
-        image: pod.containers.first()?.image.clone()?,
     })
 }
 

@@ -1,4 +1,5 @@
 //! What objects are reduced to, and how a view follows its watch. The whole on a fake API: `tests/fake_api`.
 
+mod daemon_sets;
 mod reduction;
 mod view;

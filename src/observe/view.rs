@@ -23,12 +23,12 @@ pub enum Access {
 #[derive(Debug)]
 struct Collected<F> {
     access: Access,
-    facts: BTreeMap<String, F>,
+    facts: BTreeMap<Key, F>,
     /// Facts of a list under way; they replace the others when it is complete.
-    listing: BTreeMap<String, F>,
+    listing: BTreeMap<Key, F>,
 }
 
-/// Facts by object name, shared between the watch that fills them and the reconciler that reads them.
+/// Facts by object, shared between the watch that fills them and the reconciler that reads them.
 #[derive(Debug)]
 pub struct View<F>(Arc<RwLock<Collected<F>>>);
 
@@ -49,6 +49,22 @@ impl<F> Default for View<F> {
     }
 }
 
+/// What an object is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    name: String,
+    namespace: Option<String>,
+}
+
+impl Key {
+    fn of(object: &impl ResourceExt) -> Self {
+        Self {
+            name: object.name_any(),
+            namespace: object.namespace(),
+        }
+    }
+}
+
 impl<F: Clone + PartialEq> View<F> {
     /// Whether the objects can be seen.
     pub fn access(&self) -> Access {
@@ -60,19 +76,29 @@ impl<F: Clone + PartialEq> View<F> {
         self.read(|collected| collected.facts.values().cloned().collect())
     }
 
-    /// All facts by name.
+    /// All facts by name, for views of a kind without namespaces or of one namespace.
     pub fn by_name(&self) -> BTreeMap<String, F> {
-        self.read(|collected| collected.facts.clone())
+        self.read(|collected| {
+            let named = collected.facts.iter();
+            named
+                .map(|(key, facts)| (key.name.clone(), facts.clone()))
+                .collect()
+        })
     }
 
-    /// The facts of that name.
+    /// The facts of that name, for the same views.
     pub fn get(&self, name: &str) -> Option<F> {
-        self.read(|collected| collected.facts.get(name).cloned())
+        self.read(|collected| {
+            let mut named = collected.facts.iter();
+            named
+                .find(|(key, _)| key.name == name)
+                .map(|(_, facts)| facts.clone())
+        })
     }
 
     /// Whether there is an object of that name.
     pub fn contains(&self, name: &str) -> bool {
-        self.read(|collected| collected.facts.contains_key(name))
+        self.read(|collected| collected.facts.keys().any(|key| key.name == name))
     }
 
     /// Takes in one event; true where the facts, or the access to them, are others now.
@@ -83,9 +109,8 @@ impl<F: Clone + PartialEq> View<F> {
                 false
             }
             Event::InitApply(object) => {
-                let name = object.name_any();
                 if let Some(facts) = reduce(&object) {
-                    collected.listing.insert(name, facts);
+                    collected.listing.insert(Key::of(&object), facts);
                 }
                 false
             }
@@ -97,17 +122,17 @@ impl<F: Clone + PartialEq> View<F> {
                 changed
             }
             Event::Apply(object) => {
-                let name = object.name_any();
+                let key = Key::of(&object);
                 match reduce(&object) {
-                    Some(facts) if collected.facts.get(&name) == Some(&facts) => false,
+                    Some(facts) if collected.facts.get(&key) == Some(&facts) => false,
                     Some(facts) => {
-                        collected.facts.insert(name, facts);
+                        collected.facts.insert(key, facts);
                         true
                     }
-                    None => collected.facts.remove(&name).is_some(),
+                    None => collected.facts.remove(&key).is_some(),
                 }
             }
-            Event::Delete(object) => collected.facts.remove(&object.name_any()).is_some(),
+            Event::Delete(object) => collected.facts.remove(&Key::of(&object)).is_some(),
         })
     }
 

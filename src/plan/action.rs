@@ -102,6 +102,8 @@ pub enum Cause {
     Retry,
     /// Somebody else changed the release.
     ForeignChange,
+    /// Somebody else made the release, and the user gave it to the module.
+    Adopt,
     /// Somebody deleted the release's Secrets while its objects stand.
     RecordLost,
     /// The driver change that was held may go on now.
@@ -117,6 +119,7 @@ impl Cause {
             Self::Retry => "the last try failed",
             Self::ForeignChange => "the release was not as wanted",
             Self::DriversLetGo => "the driver change that waited goes on",
+            Self::Adopt => "adopt the existing release",
             Self::RecordLost => "the Secrets of the release were deleted",
         }
     }

@@ -1,9 +1,11 @@
 //! Finds a stack that somebody else runs. It is never touched, whatever it is called.
 
 use super::Situation;
-use crate::api::{OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE};
+use crate::api::{
+    GPU_DRIVER_CRD, NODE_FEATURE_RULE_CRD, NodeFeatureDiscovery, OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE,
+};
 use crate::desired::Desired;
-use crate::facts::{HelmOwner, ReleaseFacts, SurroundingNamespace};
+use crate::facts::{HelmOwner, Neighbour, NeighbourKind, ReleaseFacts};
 
 /// Somebody else's stack.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,23 +15,65 @@ pub enum Foreign {
         "the GPU module of API group gpu.kyma-project.io is in this cluster (CRD {OTHER_GPU_MODULE_CRD}), remove one of the two modules"
     )]
     OtherModule,
-    /// A release under the module's own name that the module did not make.
+    /// The earlier Kyma module, or a part of it, is in the cluster.
     #[error(
-        "Helm release {} was not made by this module, uninstall it to let the module install its own",
+        "{found} is of the Kyma module gpu-driver, which brings another driver onto the nodes; delete its GpuDrivers, remove that module, and replace its GPU nodes"
+    )]
+    GpuDriver {
+        /// What was found.
+        found: String,
+    },
+    /// A device plugin that is no part of a stack.
+    #[error(
+        "{0} also tells the kubelets of NVIDIA's GPUs, remove it, the module brings a device plugin of its own"
+    )]
+    DevicePlugin(Neighbour),
+    /// A Node Feature Discovery that cannot be told about Garden Linux.
+    #[error(
+        "{0} labels the nodes and its Node Feature Discovery knows no NodeFeatureRules (CRD {NODE_FEATURE_RULE_CRD} is missing), without which no Garden Linux node gets a driver; upgrade it to 0.10 or newer, or remove it"
+    )]
+    NfdWithoutRules(Neighbour),
+    /// A release under the module's own name that the module did not make and Helm cannot read.
+    #[error(
+        "Helm release {} was not made by this module and Helm cannot decode its revision {revision}, delete that revision's Secret or uninstall the release",
         Desired::release_path()
     )]
-    Release,
-    /// An object of the stack that belongs to something else.
+    Undecodable {
+        /// The revision.
+        revision: u32,
+    },
+    /// Objects of a release under the module's own name that Helm knows nothing of.
     #[error(
-        "{kind} {name} belongs to {owner}, which this module did not make, remove that to let the module install its own"
+        "{kind} belongs to Helm release {}, whose Secrets are gone, so nobody knows its values; set spec.adoptExistingRelease to true to install over what is there",
+        Desired::release_path()
     )]
-    Object {
+    Unrecorded {
+        /// The object by which it was found.
+        kind: &'static str,
+    },
+    /// An object of the stack that belongs to a release of another name or namespace.
+    #[error(
+        "{kind} {name} belongs to Helm release {}/{}, which this module did not make, migrate it as the module's documentation says, or uninstall it",
+        owner.namespace,
+        owner.release
+    )]
+    OtherRelease {
         /// Kind of the object.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// The release that made it, or that nobody says so.
-        owner: String,
+        /// The release.
+        owner: HelmOwner,
+    },
+    /// An object of the stack that no Helm release has made.
+    #[error(
+        "{kind} {name} belongs to no Helm release, migrate it as the module's documentation says, or delete it with all that was made beside it"
+    )]
+    Unmanaged {
+        /// Kind of the object.
+        kind: &'static str,
+        /// Its name.
+        name: String,
     },
 }
 
@@ -38,19 +82,28 @@ impl Foreign {
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::OtherModule => "OtherGpuModule",
-            Self::Release | Self::Object { .. } => "ForeignRelease",
+            Self::GpuDriver { .. } => "GpuDriverModule",
+            Self::NfdWithoutRules(_) => "NodeFeatureRulesMissing",
+            Self::DevicePlugin(_) => "ForeignDevicePlugin",
+            Self::OtherRelease { .. } | Self::Undecodable { .. } => "ForeignRelease",
+            Self::Unrecorded { .. } => "ReleaseUnrecorded",
+            Self::Unmanaged { .. } => "UnmanagedStack",
         }
     }
 
+    /// True for NVIDIA's operator itself, false for what does a part of its work.
+    pub const fn is_stack(&self) -> bool {
+        !matches!(
+            self,
+            Self::OtherModule | Self::GpuDriver { .. } | Self::DevicePlugin(_) | Self::NfdWithoutRules(_)
+        )
+    }
+
     fn object(kind: &'static str, name: &str, owner: Option<&HelmOwner>) -> Self {
-        let owner = owner.map_or_else(
-            || "no Helm release".to_owned(),
-            |owner| format!("Helm release {}/{}", owner.namespace, owner.release),
-        );
-        Self::Object {
-            kind,
-            name: name.to_owned(),
-            owner,
+        let name = name.to_owned();
+        match owner.cloned() {
+            Some(owner) => Self::OtherRelease { kind, name, owner },
+            None => Self::Unmanaged { kind, name },
         }
     }
 }
@@ -71,38 +124,77 @@ pub fn find(s: &Situation<'_>) -> Option<Foreign> {
     if s.observed.crds.contains_key(OTHER_GPU_MODULE_CRD) {
         return Some(Foreign::OtherModule);
     }
+    gpu_driver(s)
+        .or_else(|| stack(s))
+        .or_else(|| device_plugin(s))
+        .or_else(|| nfd_without_rules(s))
+}
+
+fn neighbour<'a>(s: &Situation<'a>, kind: NeighbourKind) -> Option<&'a Neighbour> {
+    s.observed.neighbours.iter().find(|found| found.kind == kind)
+}
+
+fn gpu_driver(s: &Situation<'_>) -> Option<Foreign> {
+    let part = neighbour(s, NeighbourKind::GpuDriver).map(ToString::to_string);
+    let crd = || {
+        let is_there = s.observed.crds.contains_key(GPU_DRIVER_CRD);
+        is_there.then(|| format!("CRD {GPU_DRIVER_CRD}"))
+    };
+    part.or_else(crd).map(|found| Foreign::GpuDriver { found })
+}
+
+fn device_plugin(s: &Situation<'_>) -> Option<Foreign> {
+    neighbour(s, NeighbourKind::DevicePlugin)
+        .cloned()
+        .map(Foreign::DevicePlugin)
+}
+
+fn nfd_without_rules(s: &Situation<'_>) -> Option<Foreign> {
+    let asks_for_rule = s
+        .desired
+        .is_ok_and(|desired| desired.node_feature_discovery == NodeFeatureDiscovery::Cluster);
+    let has_rules = s.observed.crds.contains_key(NODE_FEATURE_RULE_CRD);
+    let found = neighbour(s, NeighbourKind::NodeFeatureDiscovery).filter(|_| asks_for_rule && !has_rules)?;
+    Some(Foreign::NfdWithoutRules(found.clone()))
+}
+
+/// A stack of NVIDIA's that the module did not make.
+fn stack(s: &Situation<'_>) -> Option<Foreign> {
     if is_ours(s) {
         return None;
     }
-    if let ReleaseFacts::Read(history) = &s.observed.release
-        && !history.is_empty()
-    {
-        return Some(Foreign::Release);
-    }
-    // The module's own namespace tells that its release can be read once it has its rights there.
-    let surroundings = s.observed.surroundings.as_ref();
-    let unread = s.observed.release == ReleaseFacts::Unreadable
-        && surroundings.is_some_and(|around| around.namespace == SurroundingNamespace::Ours);
-    let may_be_ours = |owner: Option<&HelmOwner>| unread && owner.is_some_and(HelmOwner::is_module_release);
-
-    if let Some(policy) = s
-        .observed
-        .policies
-        .iter()
-        .find(|policy| !may_be_ours(policy.owner.as_ref()))
-    {
+    // A release of the module's own name may be adopted, whoever made it; see `adoption`.
+    let may_be_ours = |owner: Option<&HelmOwner>| owner.is_some_and(HelmOwner::is_module_release);
+    let policies = &s.observed.policies;
+    if let Some(policy) = policies.iter().find(|policy| !may_be_ours(policy.owner.as_ref())) {
         return Some(Foreign::object(
             "ClusterPolicy",
             &policy.name,
             policy.owner.as_ref(),
         ));
     }
-    match surroundings.map(|around| &around.cluster_role) {
-        Some(Some(owner)) if !may_be_ours(owner.as_ref()) => {
+    match cluster_role(s) {
+        Some(owner) if !may_be_ours(owner.as_ref()) => {
             Some(Foreign::object("ClusterRole", STACK_CLUSTER_ROLE, owner.as_ref()))
         }
         _ => None,
     }
+}
+
+/// Owner of the stack's ClusterRole, where that was read and is there.
+fn cluster_role<'a>(s: &Situation<'a>) -> Option<&'a Option<HelmOwner>> {
+    s.observed.surroundings.as_ref()?.cluster_role.as_ref()
+}
+
+/// By which object a release of the module's name shows although no revision of it is left.
+pub fn stands_without_record(s: &Situation<'_>) -> Option<&'static str> {
+    let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
+    if s.observed.policies.iter().any(|policy| ours(&policy.owner)) {
+        return Some("ClusterPolicy cluster-policy");
+    }
+    cluster_role(s)
+        .filter(|owner| ours(owner))
+        .map(|_| "ClusterRole gpu-operator")
 }
 
 /// Names of what the module's release had made and that is still there.

@@ -44,6 +44,17 @@ pub fn may_go(s: &Situation<'_>, desired: &Desired, running: Running<'_>, next: 
     }
 }
 
+/// The last step as the release has it that is kept: with drivers held or not.
+pub fn as_it_runs(s: &Situation<'_>, desired: &Desired) -> Step {
+    let held =
+        running_revision(s).is_some_and(|revision| is_wanted(s, revision, desired, DriverUpgrades::Held));
+    if held {
+        desired.held_step()
+    } else {
+        desired.step.clone()
+    }
+}
+
 /// The driver of a revision that runs.
 pub fn driver_of<'a>(s: &Situation<'a>, revision: &'a Revision) -> Running<'a> {
     let newest = match &s.observed.release {

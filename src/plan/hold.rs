@@ -2,7 +2,7 @@
 
 use semver::Version;
 
-use super::Foreign;
+use super::{Foreign, Unadopted};
 use crate::catalogue::MinorVersion;
 use crate::desired::Refusal;
 
@@ -18,6 +18,9 @@ pub enum Hold {
     /// Somebody else runs the stack.
     #[error("{0}")]
     Foreign(Foreign),
+    /// A release of the module's name is there that somebody else made.
+    #[error("{0}")]
+    Unadopted(Unadopted),
     /// What the operator cannot read may forbid it to act.
     #[error("the operator cannot read {0}, apply the module's ClusterRoles again")]
     Unread(String),
@@ -43,7 +46,7 @@ pub enum Hold {
     },
     /// NVIDIA supports no upgrade over that distance.
     #[error(
-        "chart {installed} cannot be upgraded to {wanted} at once, set spec.chartVersion to a {via} version first"
+        "chart {installed} cannot be upgraded to {wanted} at once and this version of the module has no {via} chart to go through, upgrade the release to a {via} chart with Helm first"
     )]
     SkipsLine {
         /// What runs.
@@ -56,12 +59,22 @@ pub enum Hold {
 }
 
 impl Hold {
+    /// True where the stack that runs is somebody else's.
+    pub const fn is_about_others_stack(&self) -> bool {
+        match self {
+            Self::Unadopted(_) => true,
+            Self::Foreign(foreign) => foreign.is_stack(),
+            _ => false,
+        }
+    }
+
     /// The reason of condition `Configured`.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Suspended => "Suspended",
             Self::Refused(refusal) => refusal.reason(),
             Self::Foreign(foreign) => foreign.reason(),
+            Self::Unadopted(unadopted) => unadopted.reason(),
             Self::Unread(_) => "Forbidden",
             Self::UnsupportedKubernetes { .. } => "UnsupportedKubernetes",
             Self::Downgrade { .. } => "DowngradeRefused",

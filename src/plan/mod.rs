@@ -4,35 +4,40 @@
 //! an argument, so each row of the truth table is a plain test.
 
 mod action;
+mod adoption;
 mod attempts;
 mod deletion;
 pub mod drift;
 mod foreign;
 mod held;
 mod hold;
+mod nfd;
 mod orphans;
 mod pause;
 mod recovery;
 mod release;
 mod route;
+mod unrecorded;
 mod work;
 
 use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::{DriftMode, Operation, ReleaseStatus, UpgradePolicy};
+use crate::api::{AdoptionStatus, DriftMode, Operation, ReleaseStatus, UpgradePolicy};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::{Observed, Orphans, ReleaseFacts};
+use crate::facts::{Observed, Orphans};
 use crate::helm::RevisionStatus;
 
 pub use action::{Action, Cause, Obstacle};
+pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
+pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
 pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
 
@@ -66,6 +71,12 @@ pub struct Situation<'a> {
     pub suspended: bool,
     /// `spec.upgrade.policy`.
     pub upgrade_policy: UpgradePolicy,
+    /// Generation of the GpuModule.
+    pub generation: i64,
+    /// `spec.adoptExistingRelease`.
+    pub adopt: bool,
+    /// `status.adoption`: what the user was told of a release that the module did not make.
+    pub listed: Option<&'a AdoptionStatus>,
     /// The wanted release, or why there is none.
     pub desired: Result<&'a Desired, &'a Refusal>,
     /// The charts that there are.
@@ -108,6 +119,11 @@ pub enum Plan {
     Read(Reading),
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
+    /// The release is not the module's: read that revision, and what would be lost, then decide again.
+    ReadExisting {
+        /// The revision.
+        revision: u32,
+    },
     /// The revision is as wanted: read what objects it consists of, then decide again.
     ReadManifest {
         /// The revision.
@@ -153,13 +169,10 @@ fn unguarded(s: &Situation<'_>) -> Plan {
         return deletion::step(s);
     }
     if let Some(foreign) = foreign::find(s) {
-        // An unreadable release in the module's own namespace may be the owner of what was found.
-        let unclear = s.observed.release == ReleaseFacts::Unreadable && s.observed.surroundings.is_none();
-        return if unclear {
-            Plan::Look
-        } else {
-            Plan::Hold(Hold::Foreign(foreign))
-        };
+        return Plan::Hold(Hold::Foreign(foreign));
+    }
+    if let Some(plan) = adoption::step(s) {
+        return plan;
     }
     if s.suspended {
         return drift::look_while_suspended(s).unwrap_or(Plan::Hold(Hold::Suspended));
@@ -176,7 +189,9 @@ fn unguarded(s: &Situation<'_>) -> Plan {
 
 /// The driver change that waits, if one does. What else is done meanwhile is [`decide`]'s affair.
 pub fn waiting(s: &Situation<'_>) -> Waiting {
-    let in_order = !s.suspended && s.observed.unread.is_empty() && foreign::find(s).is_none();
+    // A release that is not the module's yet has no change that waits.
+    let may_act = foreign::find(s).is_none() && (s.adopt || foreign::is_ours(s));
+    let in_order = !s.suspended && s.observed.unread.is_empty() && may_act;
     match s.desired {
         _ if s.deleting => Waiting::Nothing,
         Ok(desired) if in_order => held::waiting(s, desired),
@@ -195,10 +210,16 @@ fn unread(s: &Situation<'_>) -> Option<Hold> {
 
 /// What has to be true before anything is changed, whatever it is.
 fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
+    // The operator's rights in the namespace and what it reads with them leave nothing to be cleared up: a GpuModule that goes no
+    // further can be deleted as if it had done nothing.
+    let needs_finalizer = !matches!(
+        plan,
+        Plan::Act(Action::OpenNamespace) | Plan::ReadExisting { .. } | Plan::Look
+    );
     let tries = match &plan {
         // What ends a deletion is never put off.
         Plan::Act(Action::RemoveFinalizer) => false,
-        Plan::Act(_) | Plan::Compare | Plan::Look => true,
+        Plan::Act(_) | Plan::Compare | Plan::ReadExisting { .. } | Plan::Look => true,
         // These change nothing, so nothing has to be known first.
         Plan::ReadManifest { .. } | Plan::FindOrphans(_) | Plan::Inspect(_) | Plan::Read(_) => {
             return match s.attempts.blocked_until(s.now) {
@@ -220,7 +241,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
     if s.observed.surroundings.is_none() {
         return Plan::Look;
     }
-    if tries && !s.deleting && !s.finalizer {
+    if tries && needs_finalizer && !s.deleting && !s.finalizer {
         return Plan::Act(Action::AddFinalizer);
     }
     plan

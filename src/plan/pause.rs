@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(pause(&wait(40), Some(after(600)), 3000), 40);
         assert_eq!(pause(&wait(400), None, 300), 300);
         assert_eq!(pause(&Plan::AwaitRemoval(vec![]), None, 3000), SOON.as_secs());
-        let foreign = Plan::Hold(Hold::Foreign(super::super::Foreign::Release));
+        let foreign = Plan::Hold(Hold::Foreign(super::super::Foreign::OtherModule));
         assert_eq!(pause(&foreign, None, 3000), FOREIGN.as_secs());
     }
 

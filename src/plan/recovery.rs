@@ -1,6 +1,6 @@
 //! Revisions that are in Helm's way: unfinished ones, and those that Helm cannot decode. None of this deletes an object.
 
-use super::release::{compared, recorded_chart};
+use super::release::{Unknown, chart_of, compared};
 use super::{Action, Obstacle, Plan, RECOVERY_FAILED, ROLLBACK_TRIES, Situation, Wait};
 use crate::api::OperationKind;
 use crate::catalogue::MinorVersion;
@@ -48,14 +48,21 @@ fn free(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revisi
     let good = history
         .last_good()
         .filter(|_| latest.status != RevisionStatus::Uninstalling);
-    let reached = latest.own_chart().map(MinorVersion::of);
-    let before = good.and_then(|good| good.own_chart().cloned().or_else(|| recorded_chart(s)));
-    if let (Some(reached), Some(before)) = (reached, before.as_ref().map(MinorVersion::of))
-        && pending
-        && before < reached
-        && MinorVersion::of(&desired.chart.version) >= reached
-    {
-        return discard(latest, Obstacle::AnotherLine);
+    if let (Some(reached), Some(good)) = (latest.own_chart().filter(|_| pending), good) {
+        let reached = MinorVersion::of(reached);
+        let forward = MinorVersion::of(&desired.chart.version) >= reached;
+        match chart_of(s, good) {
+            Ok(before) if MinorVersion::of(&before) < reached && forward => {
+                return discard(latest, Obstacle::AnotherLine);
+            }
+            Ok(_) => {}
+            Err(Unknown::NotRead) => {
+                return Plan::ReadExisting {
+                    revision: good.number,
+                };
+            }
+            Err(Unknown::Undecodable) => return discard(latest, Obstacle::AnotherLine),
+        }
     }
     // What was being uninstalled is brought back itself; of the rest what last worked, or what there is.
     Plan::Act(Action::Rollback {

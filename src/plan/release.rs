@@ -4,11 +4,12 @@ use jiff::SignedDuration;
 use semver::Version;
 
 use super::held::{driver_of, is_wanted, may_go};
+use super::unrecorded::{self, stands};
 use super::work::Running;
-use super::{Action, Cause, Hold, Plan, Situation, Wait, drift, recovery, route};
+use super::{Action, Cause, Hold, Plan, Situation, Wait, drift, foreign, recovery, route};
 use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
-use crate::facts::{Comparison, HelmOwner, History, ReleaseFacts, Revision, SurroundingNamespace};
+use crate::facts::{Comparison, ExistingContent, History, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RevisionStatus;
 
 /// How soon a step on the way is looked at again, besides by its events.
@@ -32,7 +33,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         ReleaseFacts::Read(history) => history,
     };
     let Some(latest) = history.latest() else {
-        return unrecorded(s, desired);
+        return unrecorded::step(s, desired);
     };
     if let Some(plan) = recovery::undecodable(s, latest) {
         return plan;
@@ -47,11 +48,8 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         | RevisionStatus::Uninstalling
         // Helm upgrades from none of these, and rolls back from all.
         | RevisionStatus::Unknown => recovery::unfinished(s, desired, history, latest),
-        // Nothing of it runs; `helm upgrade --install` starts over. What stands is of a later revision that is gone.
-        RevisionStatus::Uninstalled if stands(s) => at_once(s, desired, Running::UNKNOWN, Cause::Retry),
-        RevisionStatus::Uninstalled => {
-            install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
-        }
+        // Nothing of it runs; `helm upgrade --install` starts over.
+        RevisionStatus::Uninstalled => start(s, desired, Cause::Retry),
     }
 }
 
@@ -59,65 +57,6 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
 pub fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
     let comparison = s.observed.comparison.as_ref();
     comparison.filter(|comparison| comparison.uid == revision.uid)
-}
-
-/// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
-/// before the revisions are.
-pub fn stands(s: &Situation<'_>) -> bool {
-    let surroundings = s.observed.surroundings.as_ref();
-    let owner = surroundings.and_then(|around| around.cluster_role.as_ref());
-    owner.is_some_and(|owner| is_ours(owner.as_ref()))
-}
-
-fn is_ours(owner: Option<&HelmOwner>) -> bool {
-    owner.is_some_and(HelmOwner::is_module_release)
-}
-
-/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets.
-fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
-    match recorded_chart(s).filter(|_| stands(s)) {
-        None => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
-        Some(chart) if s.catalogue.chart(&chart).is_some() && !changes_values(s, desired, &chart) => {
-            install(s, desired, record_anew(s, desired))
-        }
-        Some(chart) => {
-            let layout = route::usual_layout(s, &chart);
-            upgrade(s, desired, (layout, Running::UNKNOWN), &chart, Cause::RecordLost)
-        }
-    }
-}
-
-/// True where recording the chart anew would not leave the values as they were recorded.
-fn changes_values(s: &Situation<'_>, desired: &Desired, recorded: &Version) -> bool {
-    let known = s.recorded.map(|known| known.values_digest.as_str());
-    *recorded == desired.chart.version && known != Some(desired.values_digest.as_str())
-}
-
-/// The chart that was recorded is installed again over its objects, so that Helm knows them all; what is wanted follows from there.
-/// A later chart would leave behind what only the earlier one has.
-pub fn record_anew(s: &Situation<'_>, desired: &Desired) -> Plan {
-    let known = recorded_chart(s).filter(|chart| s.catalogue.chart(chart).is_some());
-    let again = known.filter(|chart| *chart != desired.chart.version);
-    let step = again.map_or_else(
-        || desired.step.clone(),
-        |chart| {
-            let by_object = s
-                .observed
-                .drivers
-                .iter()
-                .any(|driver| is_ours(driver.owner.as_ref()));
-            Step {
-                chart,
-                layout: if by_object {
-                    DriverLayout::NvidiaDriver
-                } else {
-                    DriverLayout::ClusterPolicy
-                },
-                drivers: DriverUpgrades::Held,
-            }
-        },
-    );
-    upgrade_to(step, Cause::RecordLost)
 }
 
 fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
@@ -129,7 +68,7 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
         return Plan::Compare;
     };
     if is_wanted(s, latest, desired, DriverUpgrades::AsConfigured) {
-        return drift::step(s, desired, latest);
+        return keep(s, desired, latest);
     }
     let held = is_wanted(s, latest, desired, DriverUpgrades::Held);
     let cause = match compared {
@@ -138,8 +77,8 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
         _ => Cause::Changed,
     };
     let layout = route::layout_of(s, latest, &installed);
-    let on_the_way =
-        latest.made_by_module() && recorded_chart(s).is_some_and(|recorded| recorded < installed);
+    // Nothing is recorded while an adopted release goes its way.
+    let on_the_way = latest.made_by_module() && recorded_chart(s).is_none_or(|recorded| recorded < installed);
     if on_the_way && !route::is_done(s, latest, layout) {
         return Plan::Wait {
             until: s.now + STEP_LOOK,
@@ -148,28 +87,28 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
     }
     match upgrade(s, desired, (layout, driver_of(s, latest)), &installed, cause) {
         Plan::Act(Action::Upgrade { to, .. }) if held && to == desired.held_step() => {
-            drift::step(s, desired, latest)
+            keep(s, desired, latest)
         }
         plan => plan,
     }
 }
 
-/// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
-/// tried.
-fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
-    let worked = history.last_good();
-    let chart = worked
-        .and_then(|good| good.own_chart().cloned())
-        .or_else(|| recorded_chart(s));
-    match (worked, chart) {
-        (Some(good), Some(chart)) => {
-            let layout = route::layout_of(s, good, &chart);
-            upgrade(s, desired, (layout, driver_of(s, good)), &chart, Cause::Retry)
-        }
-        // What stands may have worked before its Secrets were deleted.
-        (None, _) if stands(s) => at_once(s, desired, Running::UNKNOWN, Cause::Install),
-        (None, _) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Install)),
-        (Some(good), None) => at_once(s, desired, driver_of(s, good), Cause::Retry),
+/// The release stays, and its objects are looked at.
+fn keep(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
+    if foreign::is_ours(s) {
+        drift::step(s, desired, latest)
+    } else {
+        // `adoption` makes it the module's before.
+        Plan::Keep
+    }
+}
+
+/// Installs what is wanted, since nothing is known of what may have run before. Where objects stand, somebody may use their driver.
+pub fn start(s: &Situation<'_>, desired: &Desired, cause: Cause) -> Plan {
+    if stands(s) {
+        at_once(s, desired, Running::UNKNOWN, cause)
+    } else {
+        install(s, desired, upgrade_to(desired.step.clone(), cause))
     }
 }
 
@@ -179,6 +118,55 @@ fn at_once(s: &Situation<'_>, desired: &Desired, running: Running<'_>, cause: Ca
         Ok(to) => install(s, desired, upgrade_to(to, cause)),
         Err(plan) => plan,
     }
+}
+
+/// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
+/// tried.
+fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
+    let Some(good) = history.last_good() else {
+        return start(s, desired, Cause::Install);
+    };
+    match chart_of(s, good) {
+        Ok(chart) => {
+            let layout = route::layout_of(s, good, &chart);
+            upgrade(s, desired, (layout, driver_of(s, good)), &chart, Cause::Retry)
+        }
+        Err(Unknown::NotRead) => Plan::ReadExisting {
+            revision: good.number,
+        },
+        Err(Unknown::Undecodable) => at_once(s, desired, driver_of(s, good), Cause::Retry),
+    }
+}
+
+/// Why the chart of a revision is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// It is somebody else's and was not read.
+    NotRead,
+    /// It is somebody else's and Helm cannot decode it.
+    Undecodable,
+}
+
+/// The chart of a revision that worked. Before a release was adopted in full, nothing is recorded of it.
+pub fn chart_of(s: &Situation<'_>, good: &Revision) -> Result<Version, Unknown> {
+    let read_chart = || Some(read(s, good)?.chart_version.clone());
+    let known = good.own_chart().cloned().or_else(read_chart);
+    if let Some(chart) = known.or_else(|| recorded_chart(s)) {
+        return Ok(chart);
+    }
+    let mut existing = s.observed.existing.iter();
+    Err(if existing.any(|existing| existing.uid == good.uid) {
+        Unknown::Undecodable
+    } else {
+        Unknown::NotRead
+    })
+}
+
+/// What was read of a revision that the module did not make.
+pub fn read<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a ExistingContent> {
+    let existing = s.observed.existing.as_ref()?;
+    let content = existing.content.as_ref()?;
+    (existing.uid == revision.uid && !revision.made_by_module()).then_some(content)
 }
 
 /// The chart that runs, as far as it is known without asking Helm.
@@ -196,7 +184,7 @@ pub fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
     Version::parse(&s.recorded?.chart_version).ok()
 }
 
-fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
+pub fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
     let (have, need) = (s.observed.kubernetes, desired.chart.minimum_kubernetes);
     if have < need {
         return Plan::Hold(Hold::UnsupportedKubernetes {
@@ -208,7 +196,7 @@ fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
     plan
 }
 
-fn upgrade(
+pub fn upgrade(
     s: &Situation<'_>,
     desired: &Desired,
     (layout, running): (DriverLayout, Running<'_>),
@@ -244,6 +232,6 @@ fn upgrade(
     install(s, desired, upgrade_to(to, cause))
 }
 
-fn upgrade_to(to: Step, cause: Cause) -> Plan {
+pub fn upgrade_to(to: Step, cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade { to, cause })
 }

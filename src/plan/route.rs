@@ -7,11 +7,11 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::Situation;
+use super::{Situation, release};
 use crate::api::{CLUSTER_POLICY_NAME, STACK_DEPLOYMENT};
 use crate::catalogue::{DriverLayout, MinorVersion};
 use crate::desired::{Desired, DriverUpgrades, Step};
-use crate::facts::Revision;
+use crate::facts::{ExistingContent, Revision};
 
 /// How long the old controller may outlive its Deployment's new Pod: the Pod's grace period and its Lease.
 const OLD_CONTROLLER_LIMIT: SignedDuration = SignedDuration::from_secs(30);
@@ -48,9 +48,13 @@ pub fn next(
     })
 }
 
-/// Which object describes the driver in a revision: its label says so, or else what its chart usually has.
+/// Which object describes the driver in a revision: its label says so, or its values, or else what its chart usually has.
 pub fn layout_of(s: &Situation<'_>, revision: &Revision, chart: &Version) -> DriverLayout {
-    revision.own_layout().unwrap_or_else(|| usual_layout(s, chart))
+    let by_values = || release::read(s, revision).map(ExistingContent::layout);
+    revision
+        .own_layout()
+        .or_else(by_values)
+        .unwrap_or_else(|| usual_layout(s, chart))
 }
 
 /// Which object describes the driver in releases of that chart.

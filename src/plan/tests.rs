@@ -5,18 +5,22 @@ use semver::Version;
 use serde_json::json;
 
 use super::*;
-use crate::api::{OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
+use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
 use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, DaemonSetFacts, DeploymentFacts, DriverImage, History, ReleaseFacts, Revision,
-    RevisionContent, SurroundingNamespace,
+    Comparison, DaemonSetFacts, DeploymentFacts, DriverImage, History, Neighbour, NeighbourKind,
+    ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
+mod adoption;
+mod by_hand;
 mod drift;
+mod dropped;
 mod foreign;
+mod nfd;
 mod recovery;
 mod route;
 mod runs;
@@ -39,6 +43,9 @@ struct Case {
     attempts: Attempts,
     comparison_due: bool,
     interrupted: Option<Operation>,
+    generation: i64,
+    adopt: bool,
+    listed: Option<AdoptionStatus>,
     orphans: Option<Orphans>,
     drift_mode: DriftMode,
     drift: DriftState,
@@ -46,7 +53,12 @@ struct Case {
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
     let spec = serde_json::from_value(spec).unwrap();
-    crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[])
+    crate::desired::resolve(
+        &spec,
+        &Catalogue::compiled_in().unwrap(),
+        crate::api::NodeFeatureDiscovery::Module,
+        &[],
+    )
 }
 
 impl Case {
@@ -68,6 +80,9 @@ impl Case {
             attempts: Attempts::default(),
             comparison_due: false,
             interrupted: None,
+            generation: 1,
+            adopt: false,
+            listed: None,
             orphans: None,
             // Objects are compared in tests of their own.
             drift_mode: DriftMode::Ignore,
@@ -130,6 +145,9 @@ impl Case {
             attempts: &self.attempts,
             comparison_due: self.comparison_due,
             interrupted: self.interrupted.as_ref(),
+            generation: self.generation,
+            adopt: self.adopt,
+            listed: self.listed.as_ref(),
             drift_mode: self.drift_mode,
             drift: &self.drift,
         }

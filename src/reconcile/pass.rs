@@ -1,6 +1,7 @@
 //! One pass: plan, act, look again, until nothing is left to do now.
 
 mod drift;
+mod read;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
 use crate::api::{
-    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, Operation, Outcome,
+    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, NodeFeatureDiscovery,
+    Operation, Outcome,
 };
 use crate::catalogue::Catalogue;
 use crate::desired::{self, Desired, Refusal};
@@ -42,10 +44,11 @@ fn observe_views(context: &Context, memory: &Memory) -> Observed {
 }
 
 /// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
-fn wanted(module: &GpuModule, catalogue: &Catalogue) -> Result<Desired, Refusal> {
-    let wanted = desired::resolve(&module.spec, catalogue, RELEASE_FLAGS);
+fn wanted(module: &GpuModule, catalogue: &Catalogue, nfd: NodeFeatureDiscovery) -> Result<Desired, Refusal> {
+    let wanted = desired::resolve(&module.spec, catalogue, nfd, RELEASE_FLAGS);
     if module.metadata.deletion_timestamp.is_some() {
-        return wanted.or_else(|_| desired::resolve(&GpuModuleSpec::default(), catalogue, RELEASE_FLAGS));
+        let any = GpuModuleSpec::default();
+        return wanted.or_else(|_| desired::resolve(&any, catalogue, nfd, RELEASE_FLAGS));
     }
     wanted
 }
@@ -93,11 +96,13 @@ impl<'a> Pass<'a> {
         let mut observed = observe_views(context, &memory);
         observed.comparison.clone_from(&memory.comparison);
         observed.gpu_work = memory.known_work(now);
+        observed.existing.clone_from(&memory.existing);
+        let nfd = memory.nfd.settle(&observed, now);
         Self {
             module,
             context,
             generation,
-            desired: wanted(module, &context.catalogue),
+            desired: wanted(module, &context.catalogue, nfd),
             observed,
             comparison_due: now >= memory.compare_at,
             forced_by,
@@ -124,11 +129,11 @@ impl<'a> Pass<'a> {
             tracing::debug!(?plan, "decided");
             match &plan {
                 Plan::Look => self.look().await,
-                Plan::Compare => match self.compare().await {
+                Plan::Compare | Plan::ReadExisting { .. } => match self.read(&plan).await {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
-                Plan::Read(reading) => self.read(*reading).await,
+                Plan::Read(reading) => self.read_around_drivers(*reading).await,
                 Plan::ReadManifest { revision, uid } => {
                     if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
                         return Ok(Requeue::await_change());
@@ -189,6 +194,9 @@ impl<'a> Pass<'a> {
             finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
             suspended: self.module.spec.suspend == Some(true),
             upgrade_policy: self.module.spec.upgrade_policy(),
+            generation: self.generation,
+            adopt: self.module.spec.adopt_existing_release == Some(true),
+            listed: self.previous().and_then(|status| status.adoption.as_ref()),
             desired: self.desired.as_ref(),
             recorded: self.previous().and_then(|status| status.release.as_ref()),
             observed: &self.observed,
@@ -231,8 +239,11 @@ impl<'a> Pass<'a> {
         let look = plan::waiting(&self.situation(now)).recheck(now);
         let recheck = [self.publish(plan).await?, look].into_iter().flatten().min();
         if *plan == Plan::Keep {
+            // Its values may be secret, and nobody asks for them any more.
+            self.memory.existing = None;
             self.context.metrics.set_last_success(self.now());
         }
+        let recheck = recheck.into_iter().chain(self.memory.nfd.due()).min();
         let pause = plan::pause(plan, self.now(), recheck, self.memory.compare_at);
         Ok(Requeue::requeue(pause))
     }
@@ -261,6 +272,7 @@ impl<'a> Pass<'a> {
             now,
             generation: self.generation,
             deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
+            adopt: self.module.spec.adopt_existing_release == Some(true),
             previous: self.previous(),
             desired: self.desired.as_ref(),
             observed: &self.observed,

@@ -131,8 +131,10 @@ fn installed(report: &Report<'_>, earlier: &[Operation]) -> Option<String> {
     if let Some(last) = last {
         return last.to.clone();
     }
-    let recorded = report.previous?.release.as_ref()?;
-    Some(recorded.chart_version.clone())
+    let previous = report.previous?;
+    let recorded = previous.release.as_ref().map(|release| &release.chart_version);
+    let adopted = || previous.adoption.as_ref().map(|adoption| &adoption.chart_version);
+    recorded.or_else(adopted).cloned()
 }
 
 fn cut(text: &str) -> String {

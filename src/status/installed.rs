@@ -95,6 +95,9 @@ fn verdict(report: &Report<'_>) -> Verdict {
             format!("Helm release {release} is being uninstalled"),
         ),
         Plan::AwaitRemoval(left) => Verdict::no("Uninstalling", removal(&release, left)),
+        Plan::Hold(hold) if hold.is_about_others_stack() => {
+            Verdict::no("NotInstalled", "no Helm release of the module's is there")
+        }
         Plan::Wait {
             why: Wait::ForeignOperation(found),
             until,
@@ -130,6 +133,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Look
         | Plan::Read(_)
         | Plan::Compare
+        | Plan::ReadExisting { .. }
         | Plan::ReadManifest { .. }
         | Plan::FindOrphans(_)
         | Plan::Inspect(_)

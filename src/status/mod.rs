@@ -3,6 +3,7 @@
 //! The whole status is computed anew in each pass; of the previous one only transition times and what the module has
 //! recorded are kept. So nothing in it can be stale, and an unchanged world gives an equal status.
 
+mod adoption;
 mod conditions;
 mod drifted;
 mod driver_change;
@@ -46,6 +47,8 @@ pub struct Report<'a> {
     pub generation: i64,
     /// The GpuModule has a deletion timestamp.
     pub deleting: Option<Timestamp>,
+    /// `spec.adoptExistingRelease`.
+    pub adopt: bool,
     /// The status before.
     pub previous: Option<&'a GpuModuleStatus>,
     /// The wanted release, or why there is none.
@@ -110,9 +113,16 @@ pub fn compute(report: &Report<'_>) -> Computed {
         observed_generation: report.generation,
         conditions,
         release: recorded(report),
+        adoption: adoption::status(report),
         driver: match report.desired {
             Ok(desired) if !waits_whole(report) => Some(desired.driver.status()),
             _ => report.previous.and_then(|previous| previous.driver.clone()),
+        },
+        node_feature_discovery: match report.desired {
+            Ok(desired) => Some(desired.node_feature_discovery),
+            Err(_) => report
+                .previous
+                .and_then(|previous| previous.node_feature_discovery),
         },
         gpu_nodes: gpu_nodes(report),
         history: history::append(report),
@@ -195,6 +205,7 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed, drifte
         | Plan::Look
         | Plan::Read(_)
         | Plan::Compare
+        | Plan::ReadExisting { .. }
         | Plan::ReadManifest { .. }
         | Plan::FindOrphans(_)
         | Plan::Inspect(_)

@@ -11,7 +11,7 @@ use super::driver_change::is_held;
 use super::nodes::Nodes;
 use crate::api::State;
 use crate::facts::{DriverFacts, HelmOwner, PolicyFacts, ReleaseFacts, Revision};
-use crate::plan::{Foreign, Hold, Plan};
+use crate::plan::Plan;
 
 /// How long a node, new or with a new release, may take until its GPUs can be used: NVIDIA's startup probe of the driver
 /// alone allows about 21 minutes.
@@ -59,7 +59,9 @@ impl Operands {
 }
 
 pub fn judge(report: &Report<'_>) -> Operands {
-    if let Plan::Hold(Hold::Foreign(Foreign::Release | Foreign::Object { .. })) = report.plan {
+    if let Plan::Hold(hold) = report.plan
+        && hold.is_about_others_stack()
+    {
         return Operands {
             verdict: Verdict::unknown("ForeignRelease", "the operands belong to somebody else's release"),
             state: State::Warning,

@@ -10,6 +10,7 @@ use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
+mod adoption;
 mod drift;
 mod driver_change;
 mod drivers;
@@ -21,6 +22,7 @@ const LATER: SignedDuration = SignedDuration::from_mins(30);
 struct Case {
     now: Timestamp,
     generation: i64,
+    adopt: bool,
     deleting: Option<Timestamp>,
     previous: Option<GpuModuleStatus>,
     desired: Result<Desired, Refusal>,
@@ -37,7 +39,12 @@ impl Case {
     /// A deployed release that NVIDIA's operator calls ready, with these GPU nodes.
     fn deployed(nodes: Vec<NodeFacts>) -> Self {
         let spec = serde_json::from_value(json!({})).unwrap();
-        let desired = crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[]);
+        let desired = crate::desired::resolve(
+            &spec,
+            &Catalogue::compiled_in().unwrap(),
+            crate::api::NodeFeatureDiscovery::Module,
+            &[],
+        );
         let mut observed = fixtures::observed();
         observed.release = fixtures::history(&[RevisionStatus::Deployed], "f");
         observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
@@ -45,6 +52,7 @@ impl Case {
         Self {
             now: NOW,
             generation: 1,
+            adopt: false,
             deleting: None,
             previous: None,
             desired,
@@ -62,6 +70,7 @@ impl Case {
         let computed = compute(&Report {
             now: self.now,
             generation: self.generation,
+            adopt: self.adopt,
             deleting: self.deleting,
             previous: self.previous.as_ref(),
             desired: self.desired.as_ref(),
@@ -197,9 +206,12 @@ fn what_cannot_be_read_is_an_error_with_what_to_do() {
 #[test]
 fn a_foreign_release_is_a_warning_and_its_operands_are_not_ours() {
     let mut case = Case::deployed(vec![node("a", 1)]);
-    case.plan = Plan::Hold(Hold::Foreign(Foreign::Release));
+    let kind = "ClusterPolicy";
+    let name = "cluster-policy".to_owned();
+    case.plan = Plan::Hold(Hold::Foreign(Foreign::Unmanaged { kind, name }));
     assert_eq!(case.state(), State::Warning);
-    assert_eq!(case.reason(ConditionType::Configured), "ForeignRelease");
+    assert_eq!(case.reason(ConditionType::Configured), "UnmanagedStack");
+    assert_eq!(case.reason(ConditionType::Installed), "NotInstalled");
     assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");
     assert_eq!(case.compute().status.release, None);
 }

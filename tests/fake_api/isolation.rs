@@ -49,8 +49,8 @@ async fn a_wrong_spec_is_answered_at_once_while_everything_else_is_refused() {
     assert_eq!(lab.state(), "Warning", "{:#}", lab.api.status());
     let lists = lab
         .api
-        .requests(|r| r.verb == Verb::List && r.kind == "daemonsets.apps");
-    assert!(lists.len() <= 6, "{} lists of DaemonSets in 5 s", lists.len());
+        .requests(|r| r.verb == Verb::List && r.kind == "deployments.apps");
+    assert!(lists.len() <= 6, "{} lists of Deployments in 5 s", lists.len());
 }
 
 #[tokio::test(start_paused = true)]

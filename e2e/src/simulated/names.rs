@@ -13,6 +13,10 @@ pub const OPERATOR_DEPLOYMENT: &str = "gpu-operator";
 pub const NFD_MASTER: &str = "gpu-operator-node-feature-discovery-master";
 /// DaemonSet of the NFD workers.
 pub const NFD_WORKER: &str = "gpu-operator-node-feature-discovery-worker";
+/// Label of the Pods of NFD's chart, whoever installed it.
+pub const NFD_CHART: &str = "app.kubernetes.io/name=node-feature-discovery";
+/// Label by which that chart tells its Pods apart.
+pub const NFD_ROLE: &str = "role";
 /// ConfigMap with the NFD worker's configuration, key [`NFD_WORKER_CONF_KEY`].
 pub const NFD_WORKER_CONF: &str = "gpu-operator-node-feature-discovery-worker-conf";
 /// Key of the NFD worker's configuration in its ConfigMap.

@@ -1,20 +1,21 @@
 //! The part of Node Feature Discovery: labels about a node's kernel, system and hardware.
 //!
-//! A node is labelled only while an NFD worker runs on it and the NFD master is available. Labels
-//! stay when NFD goes, as on a real cluster; only the post-delete prune Job takes them away.
+//! A node is labelled only while an NFD worker runs on it and an NFD master is available, be it the release's or one that the
+//! cluster has. Labels stay when NFD goes, as on a real cluster; only the post-delete prune Job takes them away.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Node;
-use kube::ResourceExt as _;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
 use serde_json::Value;
 
-use super::view::{View, hardware_gpus, is_ready, node_of};
+use super::view::{View, hardware_gpus, is_ready, label, node_of};
 use super::{gfd, names};
 
 /// Brings the labels of all nodes up to date, where NFD can see them.
 pub fn label_nodes(view: &View, nodes: &mut [Node]) {
-    if view.available_deployment(names::NFD_MASTER).is_none() {
+    let others_master = of_others(view).any(|pod| label(pod, names::NFD_ROLE) == Some("master"));
+    if view.available_deployment(names::NFD_MASTER).is_none() && !others_master {
         return;
     }
     let version_id = version_id_rule(view);
@@ -32,16 +33,29 @@ pub fn prune(nodes: &mut [Node]) {
     }
 }
 
-fn has_worker(view: &View, node: &str) -> bool {
-    view.pods.iter().any(|pod| {
-        node_of(pod) == Some(node)
+/// Ready Pods of an NFD that the cluster has beside the release.
+fn of_others(view: &View) -> impl Iterator<Item = &Pod> {
+    let pods = view.nfd_pods.iter();
+    pods.filter(|pod| {
+        pod.namespace().as_deref() != Some(names::NAMESPACE)
             && is_ready(pod)
             && pod.metadata.deletion_timestamp.is_none()
-            && pod
-                .owner_references()
-                .iter()
-                .any(|owner| owner.name == names::NFD_WORKER)
     })
+}
+
+fn has_worker(view: &View, node: &str) -> bool {
+    let others_worker = of_others(view)
+        .any(|pod| node_of(pod) == Some(node) && label(pod, names::NFD_ROLE) == Some("worker"));
+    others_worker
+        || view.pods.iter().any(|pod| {
+            node_of(pod) == Some(node)
+                && is_ready(pod)
+                && pod.metadata.deletion_timestamp.is_none()
+                && pod
+                    .owner_references()
+                    .iter()
+                    .any(|owner| owner.name == names::NFD_WORKER)
+        })
 }
 
 fn discover(node: &Node, version_id_by_rule: Option<&str>) -> BTreeMap<String, String> {
@@ -197,6 +211,38 @@ mod tests {
             version_id_of(&json!({"labelsTemplate": template, "matchFeatures": other})),
             None
         );
+    }
+
+    #[test]
+    fn an_nfd_beside_the_release_labels_the_nodes_that_its_workers_run_on() {
+        let pod = |namespace: &str, role: &str, ready: &str| -> Pod {
+            serde_json::from_value(json!({
+                "metadata": {"name": role, "namespace": namespace, "labels": {"role": role}},
+                "spec": {"nodeName": "a", "containers": []},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            }))
+            .unwrap()
+        };
+        let labelled = |pods: Vec<Pod>| {
+            let node = |name: &str| serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+            let mut nodes: Vec<Node> = vec![node("a"), node("b")];
+            let view = View {
+                nfd_pods: pods,
+                ..View::default()
+            };
+            label_nodes(&view, &mut nodes);
+            let has = |node: &&Node| node.labels().contains_key(names::OS_ID);
+            nodes
+                .iter()
+                .filter(has)
+                .map(ResourceExt::name_any)
+                .collect::<Vec<_>>()
+        };
+        let (master, worker) = (pod("nfd", "master", "True"), pod("nfd", "worker", "True"));
+        assert_eq!(labelled(vec![master.clone(), worker.clone()]), ["a"]);
+        assert!(labelled(vec![worker]).is_empty());
+        assert!(labelled(vec![master.clone(), pod("nfd", "worker", "False")]).is_empty());
+        assert!(labelled(vec![master, pod(names::NAMESPACE, "worker", "True")]).is_empty());
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct View {
     pub deployments: Vec<Deployment>,
     /// ConfigMaps of the operator's namespace.
     pub config_maps: Vec<ConfigMap>,
+    /// Pods of Node Feature Discovery charts in all namespaces.
+    pub nfd_pods: Vec<Pod>,
     /// NFD's rules.
     pub node_feature_rules: Vec<DynamicObject>,
     /// ClusterPolicies.

@@ -112,7 +112,7 @@ async fn accepts(client: &Client) -> Result<()> {
     let values: serde_json::Map<String, Value> = (0..64).map(|i| (format!("key{i}"), json!(i))).collect();
     for spec in [
         json!({}),
-        json!({ "chartVersion": "26.7.0", "suspend": true }),
+        json!({ "chartVersion": "26.7.0", "suspend": true, "adoptExistingRelease": true }),
         json!({ "driver": {} }),
         json!({ "driver": { "mode": "Preinstalled" } }),
         json!({ "driver": { "mode": "Precompiled", "branch": 590, "installerRelease": "1.17.0", "repository": "registry.example:5000/a/b-c" } }),

@@ -6,7 +6,9 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::Mark;
 use e2e::manager::MANAGER;
 use e2e::wait::eventually;
-use gpu_manager::api::{ANNOTATION_RECONCILE_AT, ConditionType, MODULE_NAME, OTHER_GPU_MODULE_CRD, State};
+use gpu_manager::api::{
+    ANNOTATION_RECONCILE_AT, ConditionType, GPU_DRIVER_CRD, MODULE_NAME, OTHER_GPU_MODULE_CRD, State,
+};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -20,7 +22,7 @@ use crate::lab::{Lab, message, reason};
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 /// Name and resourceVersion of every release Secret and of every CRD.
-async fn records(lab: &Lab) -> Result<Vec<(String, String)>> {
+pub async fn records(lab: &Lab) -> Result<Vec<(String, String)>> {
     let secrets = Api::<Secret>::all(lab.cluster.client());
     let helm = ListParams::default().labels("owner=helm");
     let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
@@ -38,8 +40,8 @@ async fn records(lab: &Lab) -> Result<Vec<(String, String)>> {
     Ok(secrets.chain(crds).collect())
 }
 
-/// Fails if the operator, or a helm of its, has written anything but its status, its Lease and Events.
-fn ensure_hands_off(lab: &Lab, since: Mark) -> Result<()> {
+/// Fails if the operator, or a helm of its, has written anything but its status, its Lease, Events and its own rights.
+pub fn ensure_hands_off(lab: &Lab, since: Mark) -> Result<()> {
     let account = format!("system:serviceaccount:{MANAGER}:{MANAGER}");
     let writes: Vec<_> = lab
         .cluster
@@ -50,9 +52,14 @@ fn ensure_hands_off(lab: &Lab, since: Mark) -> Result<()> {
         .filter(|event| !["get", "list", "watch"].contains(&event.verb.as_str()))
         .map(|event| format!("{} {}", event.verb, event.request_uri))
         .filter(|write| {
-            !["/gpumodules/default/status", "/leases", "/events"]
-                .iter()
-                .any(|own| write.contains(own))
+            ![
+                "/gpumodules/default/status",
+                "/leases",
+                "/events",
+                "/rolebindings/gpu-manager-release",
+            ]
+            .iter()
+            .any(|own| write.contains(own))
         })
         .collect();
     ensure!(writes.is_empty(), "{writes:#?}");
@@ -60,7 +67,7 @@ fn ensure_hands_off(lab: &Lab, since: Mark) -> Result<()> {
 }
 
 /// The module is refused for that reason, with that text, and changes nothing; deleting it ends at once.
-async fn refused(lab: &Lab, helm: &WrappedHelm, why: &str, text: &str) -> Result<()> {
+pub async fn refused(lab: &Lab, helm: &WrappedHelm, why: &str, text: &str) -> Result<()> {
     let start = lab.cluster.audit().mark()?;
     let (before, changes) = (records(lab).await?, helm.changes().len());
     lab.apply(json!({})).await?;
@@ -99,34 +106,6 @@ async fn refused(lab: &Lab, helm: &WrappedHelm, why: &str, text: &str) -> Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_of_the_same_name_is_left_alone() -> Result<()> {
-    let lab = Lab::start().await?;
-    let helm = WrappedHelm::new(&lab)?;
-    lab.helm_release(&["install"], &[&lab.archive("26.7.0"), "--create-namespace"])
-        .await?;
-    let _manager = lab.manager_with(&helm).await?;
-    refused(
-        &lab,
-        &helm,
-        "ForeignRelease",
-        "Helm release gpu-operator/gpu-operator",
-    )
-    .await?;
-    let history = lab.history().await?;
-    ensure!(history == [(1, "deployed".to_owned())], "{history:?}");
-
-    // Once it is gone, the module installs its own.
-    lab.apply(json!({})).await?;
-    lab.until_reason(ConditionType::Configured, "ForeignRelease")
-        .await?;
-    lab.helm_release(&["uninstall"], &[]).await?;
-    lab.annotate(ANNOTATION_RECONCILE_AT, "uninstalled").await?;
-    let status = lab.until(State::Ready).await?;
-    ensure!(status.release.context("no release")?.revision == 1);
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn other_stacks_and_the_other_module_are_left_alone() -> Result<()> {
     let lab = Lab::start().await?;
     let helm = WrappedHelm::new(&lab)?;
@@ -160,38 +139,60 @@ async fn other_stacks_and_the_other_module_are_left_alone() -> Result<()> {
     refused(
         &lab,
         &helm,
-        "ForeignRelease",
+        "UnmanagedStack",
         "ClusterPolicy by-hand belongs to no Helm release",
     )
     .await?;
     lab.cluster.kubectl(&["delete", "-f", &file]).await?;
+    Ok(())
+}
 
-    // The other GPU module; gone, this one goes on by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_gpu_modules_are_left_alone() -> Result<()> {
+    let lab = Lab::start().await?;
+    let helm = WrappedHelm::new(&lab)?;
+    let _manager = lab.manager_with(&helm).await?;
+    for (crd, kind, reason) in [
+        (GPU_DRIVER_CRD, "GpuDriver", "GpuDriverModule"),
+        (OTHER_GPU_MODULE_CRD, "Gpu", "OtherGpuModule"),
+    ] {
+        create_crd(&lab, crd, kind).await?;
+        refused(&lab, &helm, reason, crd).await?;
+    }
+    // Gone, this module goes on by itself.
+    lab.apply(json!({})).await?;
     let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
+    for (crd, reason) in [
+        (OTHER_GPU_MODULE_CRD, "OtherGpuModule"),
+        (GPU_DRIVER_CRD, "GpuDriverModule"),
+    ] {
+        lab.until_reason(ConditionType::Configured, reason).await?;
+        crds.delete(crd, &DeleteParams::default()).await?;
+    }
+    lab.until(State::Ready).await?;
+    Ok(())
+}
+
+/// A CRD of group `gpu.kyma-project.io`, once it is served.
+async fn create_crd(lab: &Lab, name: &str, kind: &str) -> Result<()> {
+    let (plural, group) = name.split_once('.').context("no group")?;
     let crd = serde_json::from_value(json!({
-        "metadata": { "name": OTHER_GPU_MODULE_CRD },
+        "metadata": { "name": name },
         "spec": {
-            "group": "gpu.kyma-project.io",
+            "group": group,
             "scope": "Cluster",
-            "names": { "kind": "Gpu", "plural": "gpus", "singular": "gpu" },
+            "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
             "versions": [{
                 "name": "v1beta1", "served": true, "storage": true,
                 "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
             }],
         },
     }))?;
+    let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
     crds.create(&PostParams::default(), &crd).await?;
     eventually("the other module's API", AT_ONCE, async || {
-        lab.cluster.kubectl(&["get", "gpus.gpu.kyma-project.io"]).await?;
+        lab.cluster.kubectl(&["get", name]).await?;
         Ok(())
     })
-    .await?;
-    refused(&lab, &helm, "OtherGpuModule", OTHER_GPU_MODULE_CRD).await?;
-    lab.apply(json!({})).await?;
-    lab.until_reason(ConditionType::Configured, "OtherGpuModule")
-        .await?;
-    crds.delete(OTHER_GPU_MODULE_CRD, &DeleteParams::default())
-        .await?;
-    lab.until(State::Ready).await?;
-    Ok(())
+    .await
 }

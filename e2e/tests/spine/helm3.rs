@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::tools::Tool;
 use gpu_manager::api::{
     GpuModuleSpec, LABEL_BY, LABEL_CHART, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_MANAGED_BY, LABEL_REVISION,
-    MANAGER, RELEASE_NAMESPACE, RELEASE_ROLE, STACK_DEPLOYMENT, State,
+    MANAGER, NodeFeatureDiscovery, RELEASE_NAMESPACE, RELEASE_ROLE, STACK_DEPLOYMENT, State,
 };
 use gpu_manager::catalogue::Catalogue;
 use gpu_manager::desired::resolve;
@@ -42,7 +42,7 @@ async fn install_with_helm3(lab: &Lab, spec: &Value) -> Result<()> {
 
     let catalogue = Catalogue::from_folder(lab.new_catalogue()?.path())?;
     let spec: GpuModuleSpec = serde_json::from_value(spec.clone())?;
-    let desired = resolve(&spec, &catalogue, RELEASE_FLAGS)?;
+    let desired = resolve(&spec, &catalogue, NodeFeatureDiscovery::Module, RELEASE_FLAGS)?;
     let labels = [
         (LABEL_FINGERPRINT, desired.fingerprint.to_string()),
         (LABEL_BY, "earlier".to_owned()),

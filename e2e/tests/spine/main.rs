@@ -2,8 +2,10 @@
 //!
 //! The operator runs as its own process with a token of exactly its ServiceAccount; NVIDIA's controller is simulated.
 
+mod adoption;
 mod api_server;
 mod bad_input;
+mod beside;
 mod by_hand;
 mod changes;
 mod crd;
@@ -16,6 +18,7 @@ mod interrupted;
 mod killed;
 mod lab;
 mod lines;
+mod nfd;
 mod quiet;
 mod recovery;
 mod replicas;

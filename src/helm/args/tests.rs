@@ -158,6 +158,23 @@ fn reading_lines() {
         ]
     );
     assert_eq!(
+        words(&super::get_all_values(&release(), 7)),
+        [
+            "get",
+            "values",
+            "--namespace=gpu-namespace",
+            "--all",
+            "--output=json",
+            "--revision=7",
+            "--",
+            "gpu-operator"
+        ]
+    );
+    assert_eq!(
+        words(&super::show_values(Path::new("/charts/a.tgz"))),
+        ["show", "values", "--", "/charts/a.tgz"]
+    );
+    assert_eq!(
         words(&super::show_crds(Path::new("/charts/a.tgz"))),
         ["show", "crds", "--", "/charts/a.tgz"]
     );

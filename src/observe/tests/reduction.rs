@@ -1,5 +1,4 @@
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -7,13 +6,13 @@ use semver::Version;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::api::ANNOTATION_SPEC_DIGEST;
+use crate::api::{ANNOTATION_SPEC_DIGEST, NodeFeatureDiscovery};
 use crate::desired::DriverUpgrades;
-use crate::facts::{DriverImage, NodeFacts, Revision};
+use crate::facts::{NodeFacts, Revision};
 use crate::helm::RevisionStatus;
 use crate::observe::reduce;
 
-fn read<T: DeserializeOwned>(object: Value) -> T {
+pub(super) fn read<T: DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).unwrap()
 }
 
@@ -21,7 +20,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn merged(mut object: Value, changes: &[(&str, Value)]) -> Value {
+pub(super) fn merged(mut object: Value, changes: &[(&str, Value)]) -> Value {
     for (pointer, value) in changes {
         *object.pointer_mut(pointer).unwrap() = value.clone();
     }
@@ -162,6 +161,7 @@ fn a_revision_is_read_from_labels() {
     let labels = json!({ "owner": "helm", "name": "gpu-operator", "version": "3", "status": "pending-upgrade",
         "gpu-manager.kyma-project.io/fingerprint": "abc", "gpu-manager.kyma-project.io/by": "gpu-manager-0",
         "gpu-manager.kyma-project.io/revision": "3", "gpu-manager.kyma-project.io/chart": "26.7.0",
+        "gpu-manager.kyma-project.io/node-feature-discovery": "Cluster",
         "gpu-manager.kyma-project.io/driver": "26.7.0_580_1.17.0_0123", "gpu-manager.kyma-project.io/driver-upgrades": "Held" });
     let expected = Revision {
         number: 3,
@@ -172,6 +172,7 @@ fn a_revision_is_read_from_labels() {
         by: Some("gpu-manager-0".to_owned()),
         meant: Some(3),
         chart: Some(Version::new(26, 7, 0)),
+        node_feature_discovery: Some(NodeFeatureDiscovery::Cluster),
         layout: None,
         driver: "26.7.0_580_1.17.0_0123".parse().ok(),
         driver_upgrades: Some(DriverUpgrades::Held),
@@ -266,54 +267,6 @@ fn nvidias_kinds_before_and_without_an_error() {
             "{status}"
         );
     }
-}
-
-#[test]
-fn only_daemon_sets_of_the_stack_count() {
-    let set = |labels: Value, release: &str| {
-        reduce::daemon_set(&read::<DaemonSet>(json!({
-            "metadata": { "name": "set", "labels": labels, "annotations": {
-                "meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": "gpu-operator" } },
-            "status": { "desiredNumberScheduled": 3, "numberReady": 2, "currentNumberScheduled": 3, "numberMisscheduled": 0 },
-        })))
-    };
-    let nvidia = json!({ "app.kubernetes.io/managed-by": "gpu-operator" });
-    // The one that a NVIDIADriver asks for.
-    let driver = json!({ "app.kubernetes.io/component": "nvidia-driver" });
-    let helm = json!({ "app.kubernetes.io/managed-by": "Helm" });
-    for labels in [nvidia, driver, helm.clone()] {
-        let facts = set(labels.clone(), "gpu-operator").unwrap_or_else(|| panic!("{labels}"));
-        assert_eq!((facts.desired, facts.ready), (3, 2));
-    }
-    assert!(set(helm, "somebody-elses").is_none());
-    assert!(set(json!({ "app": "agent" }), "gpu-operator").is_none());
-    assert!(set(json!(null), "gpu-operator").is_none());
-}
-
-#[test]
-fn a_driver_daemon_set_tells_its_image_and_who_asked_for_it() {
-    let set = json!({
-        "metadata": {
-            "name": "nvidia-gpu-driver-gardenlinux0-1",
-            "labels": { "app.kubernetes.io/component": "nvidia-driver" },
-            "ownerReferences": [{ "apiVersion": "nvidia.com/v1alpha1", "kind": "NVIDIADriver",
-                "name": "gardenlinux-precompiled", "uid": "u" }],
-        },
-        "spec": {
-            "selector": {},
-            "template": { "spec": { "containers": [{ "name": "c", "image": "r/driver:580-6.12-gardenlinux0" }] } },
-        },
-    });
-    let of = |set: Value| reduce::daemon_set(&read::<DaemonSet>(set)).unwrap().driver;
-    let expected = DriverImage {
-        owner: "gardenlinux-precompiled".to_owned(),
-        image: "r/driver:580-6.12-gardenlinux0".to_owned(),
-    };
-    assert_eq!(of(set.clone()), Some(expected));
-    let orphan = merged(set.clone(), &[("/metadata/ownerReferences", json!([]))]);
-    assert_eq!(of(orphan), None);
-    let operand = json!({ "app.kubernetes.io/managed-by": "gpu-operator" });
-    assert_eq!(of(merged(set, &[("/metadata/labels", operand)])), None);
 }
 
 #[test]

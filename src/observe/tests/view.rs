@@ -106,3 +106,16 @@ fn a_refusal_forgets_everything_and_is_news_once() {
     assert_eq!((view.access(), view.all()), (Access::Forbidden, vec![]));
     assert!(list(&view, &[]), "the access is back");
 }
+
+#[test]
+fn an_object_of_a_namespace_is_found_by_its_name_and_told_from_that_of_another() {
+    let view = View::default();
+    let within = |namespace: &str, number| object("a", number).within(namespace);
+    take_in(&view, Event::Apply(within("one", 1)));
+    assert_eq!((view.get("a"), view.contains("a")), (Some(1), true));
+    assert_eq!(view.by_name().into_keys().collect::<Vec<_>>(), ["a"]);
+    take_in(&view, Event::Apply(within("two", 2)));
+    assert_eq!(view.all(), [1, 2]);
+    take_in(&view, Event::Delete(within("one", 1)));
+    assert_eq!(view.all(), [2]);
+}

@@ -6,17 +6,14 @@
 
 mod state;
 
-use super::{Action, Plan, Situation, orphans};
+use super::{Action, NfdCrds, Plan, Situation, orphans};
 use crate::api::DriftMode;
 use crate::desired::Desired;
 use crate::drift::{Finding, Manifest, ObjectRef, Repair};
-use crate::facts::{CrdFacts, Observed, ReleaseFacts, Revision, Seen};
+use crate::facts::{Observed, ReleaseFacts, Revision, Seen};
 use crate::helm::RevisionStatus;
 
 pub use state::{Corrections, DriftState};
-
-/// API group of NFD, whose CRDs other users of NFD may have installed.
-pub const NFD_GROUP: &str = "nfd.k8s-sigs.io";
 
 /// Most objects that a sentence names.
 const NAMED: usize = 3;
@@ -106,17 +103,11 @@ fn is_crd_terminating(observed: &Observed, desired: &Desired) -> bool {
 
 /// CRDs of the wanted chart that are gone, or that somebody has changed.
 pub fn lost_crds(observed: &Observed, desired: &Desired) -> Vec<ObjectRef> {
-    let lost = |name: &&String| match observed.crds.get(*name) {
-        None => true,
-        Some(CrdFacts {
-            spec_digest: Some(_),
-            as_applied,
-            ..
-        }) => !as_applied,
-        // Somebody else's. NFD's may be of another version and in use; NVIDIA's are of use to no one else.
-        Some(CrdFacts {
-            spec_digest: None, ..
-        }) => !name.ends_with(NFD_GROUP),
+    let nfd = NfdCrds::of(desired.node_feature_discovery, observed).without_others();
+    let lost = |name: &&String| {
+        let present = observed.crds.get(*name);
+        let as_applied = present.is_some_and(|crd| crd.spec_digest.is_some() && crd.as_applied);
+        nfd.includes(name, present) && !as_applied
     };
     let names = desired.chart.crds.iter().filter(lost);
     names.map(|name| ObjectRef::crd(name)).collect()

@@ -3,25 +3,6 @@
 use super::*;
 
 #[test]
-fn a_release_that_took_the_place_of_ours_is_foreign_whatever_was_recorded() {
-    let mut case = Case::ours(&[RevisionStatus::Deployed]);
-    case.change_latest(|latest| (latest.by, latest.meant, latest.fingerprint) = (None, None, None));
-    assert_eq!(held(&case), Hold::Foreign(Foreign::Release));
-    case.suspended = true;
-    assert_eq!(
-        held(&case),
-        Hold::Foreign(Foreign::Release),
-        "suspension does not hide it"
-    );
-    case.deleting = true;
-    assert_eq!(
-        case.plan(),
-        Plan::Act(Action::RemoveFinalizer),
-        "it is not uninstalled"
-    );
-}
-
-#[test]
 fn somebody_elses_stack_does_not_hold_the_finalizer() {
     let mut case = Case::new();
     case.deleting = true;
@@ -35,14 +16,9 @@ fn somebody_elses_stack_does_not_hold_the_finalizer() {
 
 #[test]
 fn a_foreign_stack_is_never_touched() {
-    let mut release = Case::ours(&[RevisionStatus::Deployed]);
-    release.recorded = None;
-    release.change_latest(|latest| (latest.by, latest.meant, latest.fingerprint) = (None, None, None));
-    assert_eq!(held(&release), Hold::Foreign(Foreign::Release));
-
     let mut by_hand = Case::new();
     by_hand.observed.policies = vec![fixtures::policy(None, None)];
-    assert_eq!(held(&by_hand).reason(), "ForeignRelease");
+    assert_eq!(held(&by_hand).reason(), "UnmanagedStack");
 
     let mut other_name = Case::new();
     other_name.observed.surroundings.as_mut().unwrap().cluster_role = Some(Some(owner("nvidia")));
@@ -53,35 +29,74 @@ fn a_foreign_stack_is_never_touched() {
     crds.insert(OTHER_GPU_MODULE_CRD.to_owned(), fixtures::crd(None));
     assert_eq!(held(&other_module), Hold::Foreign(Foreign::OtherModule));
 
-    for mut case in [release, by_hand, other_name] {
+    for mut case in [by_hand, other_name] {
         case.deleting = true;
         assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
     }
 }
 
 #[test]
-fn a_foreign_release_in_an_unreadable_namespace_is_seen_by_its_cluster_role() {
-    let mut case = Case::new();
-    case.observed.release = ReleaseFacts::Unreadable;
-    let around = case.observed.surroundings.as_mut().unwrap();
-    around.cluster_role = Some(Some(owner(RELEASE_NAME)));
-    around.namespace = SurroundingNamespace::Foreign;
-    assert_eq!(held(&case).reason(), "ForeignRelease");
-    case.observed.surroundings.as_mut().unwrap().namespace = SurroundingNamespace::Ours;
-    assert_eq!(
-        case.plan(),
-        Plan::Act(Action::OpenNamespace),
-        "our own namespace: its release can be read first"
-    );
+fn a_release_of_the_modules_name_is_read_whoever_made_its_namespace() {
+    for namespace in [SurroundingNamespace::Foreign, SurroundingNamespace::Ours] {
+        let mut case = Case::new();
+        case.finalizer = false;
+        case.observed.release = ReleaseFacts::Unreadable;
+        case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), None)];
+        let around = case.observed.surroundings.as_mut().unwrap();
+        around.cluster_role = Some(Some(owner(RELEASE_NAME)));
+        around.namespace = namespace;
+        // Without a finalizer: so far there is nothing to clear up.
+        assert_eq!(case.plan(), Plan::Act(Action::OpenNamespace));
+        case.observed.surroundings = None;
+        assert_eq!(case.plan(), Plan::Look);
+    }
+    let mut other = Case::new();
+    other.observed.release = ReleaseFacts::Unreadable;
+    other.observed.surroundings.as_mut().unwrap().cluster_role = Some(Some(owner("nvidia")));
+    assert_eq!(held(&other).reason(), "ForeignRelease");
+}
+
+fn beside(kind: NeighbourKind) -> Neighbour {
+    Neighbour {
+        kind,
+        namespace: "kube-system".to_owned(),
+        name: "theirs".to_owned(),
+        ready: 1,
+    }
 }
 
 #[test]
-fn whose_the_namespace_is_is_read_before_a_stack_is_called_foreign() {
+fn what_does_the_same_work_is_named_whether_anything_is_installed_or_not() {
+    for mut case in [Case::new(), Case::ours(&[RevisionStatus::Deployed])] {
+        case.observed.neighbours = vec![beside(NeighbourKind::DevicePlugin)];
+        assert_eq!(held(&case).reason(), "ForeignDevicePlugin");
+        assert!(
+            held(&case)
+                .to_string()
+                .starts_with("DaemonSet kube-system/theirs ")
+        );
+        case.observed.neighbours.push(beside(NeighbourKind::GpuDriver));
+        assert_eq!(held(&case).reason(), "GpuDriverModule");
+
+        case.observed.neighbours.clear();
+        let crd = fixtures::crd(None);
+        case.observed.crds.insert(GPU_DRIVER_CRD.to_owned(), crd);
+        assert_eq!(held(&case).reason(), "GpuDriverModule");
+        assert!(
+            held(&case)
+                .to_string()
+                .starts_with("CRD gpudrivers.gpu.kyma-project.io ")
+        );
+
+        case.deleting = true;
+        assert!(!matches!(case.plan(), Plan::Hold(_)), "a deletion goes on");
+    }
+}
+
+#[test]
+fn a_stack_is_named_before_the_device_plugin_that_may_be_a_part_of_it() {
     let mut case = Case::new();
-    case.observed.release = ReleaseFacts::Unreadable;
-    case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), None)];
-    let around = case.observed.surroundings.take();
-    assert_eq!(case.plan(), Plan::Look);
-    case.observed.surroundings = around;
-    assert_eq!(case.plan(), Plan::Act(Action::OpenNamespace));
+    case.observed.neighbours = vec![beside(NeighbourKind::DevicePlugin)];
+    case.observed.policies = vec![fixtures::policy(Some(owner("nvidia")), None)];
+    assert_eq!(held(&case).reason(), "ForeignRelease");
 }

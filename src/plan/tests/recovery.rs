@@ -73,15 +73,6 @@ fn a_revision_that_cannot_be_decoded_is_discarded_whatever_its_status() {
 }
 
 #[test]
-fn somebody_elses_undecodable_revision_is_left_alone() {
-    let mut case = undecodable(Case::ours(&[RevisionStatus::Deployed]), 1);
-    case.change_latest(|latest| latest.by = None);
-    assert_eq!(held(&case), Hold::Foreign(Foreign::Release));
-    case.deleting = true;
-    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
-}
-
-#[test]
 fn a_newest_revision_that_helm_does_not_get_past_is_read_before_the_next_try() {
     for status in [RevisionStatus::Failed, RevisionStatus::PendingUpgrade] {
         let mut case = Case::ours(&[RevisionStatus::Superseded, status]);

@@ -1,5 +1,7 @@
 //! A cluster with Helm in a few lines, for runs of the plan from any state. Helm's part follows what helm 4.3.1 does.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -8,7 +10,7 @@ use crate::api::{Operation, OperationKind, Outcome};
 use crate::catalogue::MinorVersion;
 use crate::desired::{DriverId, DriverUpgrades};
 use crate::drift::ObjectRef;
-use crate::facts::{GpuPod, Orphan, Orphans, WorkFacts};
+use crate::facts::{ExistingContent, ExistingRelease, GpuPod, Orphan, Orphans, WorkFacts};
 
 /// What strikes the next helm command that changes the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +102,7 @@ impl<'a> World<'a> {
                 }
                 Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
+                Plan::ReadExisting { revision } => self.inspect(revision),
                 Plan::AwaitRemoval(_) => self.case.observed.policies.clear(),
                 Plan::Act(action) => self.act(&action),
             }
@@ -160,6 +163,23 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Reads a revision that the module did not make, and that has no values.
+    fn inspect(&mut self, revision: u32) {
+        let found = revisions(&self.case);
+        let found = found.iter().find(|found| found.number == revision).unwrap();
+        self.case.observed.existing = Some(Arc::new(ExistingRelease {
+            uid: found.uid.clone(),
+            revision,
+            wanted_chart: self.case.desired.as_ref().unwrap().chart.version.clone(),
+            content: Some(ExistingContent {
+                chart_version: self.contents[&revision].chart_version.clone(),
+                values: serde_json::Map::new(),
+                all_values: serde_json::Map::new(),
+                defaults: serde_json::Map::new(),
+            }),
+        }));
+    }
+
     /// There is always something.
     fn find_orphans(&mut self) {
         let orphan = Orphan {
@@ -216,6 +236,7 @@ impl<'a> World<'a> {
                 // Another process begins, with what the status says.
                 self.case.attempts = Attempts::default();
                 self.case.observed.comparison = None;
+                self.case.observed.existing = None;
                 self.unmoved = None;
             }
             Err(_) => {
@@ -308,6 +329,7 @@ impl<'a> World<'a> {
             by: Some("gpu-manager-0".to_owned()),
             meant: Some(number),
             chart: Some(to.chart.clone()),
+            node_feature_discovery: None,
             layout: Some(to.layout),
             driver,
             driver_upgrades: Some(to.drivers),

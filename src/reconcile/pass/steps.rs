@@ -1,13 +1,14 @@
 //! The steps of a pass that touch the world: look, compare, act.
 
-use super::{Acted, Pass, observe_views};
-use crate::act::{ActError, Subject, release};
+use super::{Acted, Pass, observe_views, wanted};
+use crate::act::{ActError, Subject};
+use crate::api::NodeFeatureDiscovery;
 use crate::desired::{self, Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts, Revision, SurroundingNamespace};
-use crate::helm::{HelmError, RELEASE_FLAGS};
+use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
-use crate::observe::{self, OrphansError};
-use crate::plan::{self, Action, Failure, Reading};
+use crate::observe;
+use crate::plan::{self, Action, Failure, NfdCrds};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
 
@@ -25,12 +26,21 @@ impl Pass<'_> {
             comparison: self.observed.comparison.take(),
             gpu_work: self.observed.gpu_work.take(),
             maintenance: self.observed.maintenance.take(),
+            existing: self.observed.existing.take(),
             ..observe_views(self.context, &self.memory)
         };
         self.overlay();
         match observe::look(&self.context.actor.client).await {
             Ok(look) => look.put_into(&mut self.observed),
             Err(error) => self.fail(api_failure(&error)),
+        }
+        let nfd = self.memory.nfd.settle(&self.observed, self.now());
+        if self
+            .desired
+            .as_ref()
+            .is_ok_and(|desired| desired.node_feature_discovery != nfd)
+        {
+            self.desired = wanted(self.module, &self.context.catalogue, nfd);
         }
     }
 
@@ -50,23 +60,6 @@ impl Pass<'_> {
         }
     }
 
-    /// Reads what decides whether drivers may be replaced.
-    pub(super) async fn read(&mut self, reading: Reading) {
-        let client = &self.context.actor.client;
-        match reading {
-            Reading::GpuWork => {
-                let nodes = self.observed.gpu_nodes.iter().map(|node| node.name.clone());
-                let class = self.desired.as_ref().ok().and_then(Desired::runtime_class);
-                let work = observe::gpu_work(client, nodes.collect(), class, self.now()).await;
-                self.memory.found_work(&work, self.now());
-                self.observed.gpu_work = Some(work);
-            }
-            Reading::MaintenanceWindow => {
-                self.observed.maintenance = Some(observe::maintenance_window(client).await);
-            }
-        }
-    }
-
     /// The newest revision.
     pub(super) fn newest(&self) -> Option<&Revision> {
         match &self.observed.release {
@@ -81,57 +74,6 @@ impl Pass<'_> {
         self.memory.attempts.failed(failure, now, fastrand::f64());
     }
 
-    /// Reads the newest revision through Helm.
-    pub(super) async fn compare(&mut self) -> Acted {
-        self.comparison_due = false;
-        self.memory.unmoved = None;
-        let Some(newest) = self.newest().cloned() else {
-            return Acted::Done;
-        };
-        if !self.read_version().await {
-            return Acted::Failed;
-        }
-        let restarts = &self.context.catalogue.restarts;
-        match observe::read_through_helm(&self.context.actor.helm, &release(), &newest, restarts).await {
-            Ok(comparison) => {
-                self.observed.comparison.clone_from(&comparison);
-                let now = self.now();
-                self.memory.compared(comparison, now, fastrand::f64());
-                Acted::Done
-            }
-            Err(HelmError::Interrupted { .. }) => Acted::Interrupted,
-            Err(error) => {
-                self.fail(Failure {
-                    reason: "ComparisonFailed",
-                    message: error.to_string(),
-                });
-                Acted::Failed
-            }
-        }
-    }
-
-    /// Finds what failed revisions have left behind beside the newest one.
-    pub(super) async fn find_orphans(&mut self, failed: &[u32]) -> Acted {
-        let Some(newest) = self.newest() else {
-            return Acted::Done;
-        };
-        let actor = &self.context.actor;
-        match observe::find_orphans(&actor.helm, &actor.kinds, &release(), newest, failed).await {
-            Ok(orphans) => {
-                self.memory.orphans = Some(orphans);
-                Acted::Done
-            }
-            Err(OrphansError::Helm(HelmError::Interrupted { .. })) => Acted::Interrupted,
-            Err(error) => {
-                self.fail(Failure {
-                    reason: "ManifestUnreadable",
-                    message: error.to_string(),
-                });
-                Acted::Failed
-            }
-        }
-    }
-
     /// The release of a chart that is only on the way to the wanted one.
     fn step(&self, action: &Action) -> Result<Option<Desired>, Refusal> {
         let (Action::Upgrade { to, .. }, Ok(desired)) = (action, &self.desired) else {
@@ -140,7 +82,9 @@ impl Pass<'_> {
         if *to == desired.step {
             return Ok(None);
         }
-        desired::resolve_step(&self.module.spec, &self.context.catalogue, to, RELEASE_FLAGS).map(Some)
+        let nfd = desired.node_feature_discovery;
+        let catalogue = &self.context.catalogue;
+        desired::resolve_step(&self.module.spec, catalogue, nfd, to, RELEASE_FLAGS).map(Some)
     }
 
     /// Executes an action.
@@ -166,6 +110,13 @@ impl Pass<'_> {
             release: &self.observed.release,
             crds: &self.observed.crds,
             running_driver: running_driver.as_ref(),
+            nfd_crds: NfdCrds::of(
+                self.desired.as_ref().map_or_else(
+                    |_| NodeFeatureDiscovery::default(),
+                    |desired| desired.node_feature_discovery,
+                ),
+                &self.observed,
+            ),
             namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),
         };
         let Some(mandate) = (self.context.mandates)() else {

@@ -9,7 +9,13 @@ fn waits_for(blocker: Blocker) -> Case {
     let mut case = Case::deployed(vec![node("a", 1)]);
     let resolve = |spec| {
         let spec = serde_json::from_value(spec).unwrap();
-        crate::desired::resolve(&spec, &Catalogue::compiled_in().unwrap(), &[]).unwrap()
+        crate::desired::resolve(
+            &spec,
+            &Catalogue::compiled_in().unwrap(),
+            crate::api::NodeFeatureDiscovery::default(),
+            &[],
+        )
+        .unwrap()
     };
     let desired = resolve(json!({ "driver": { "branch": 590 } }));
     case.waiting = Waiting::Driver(Box::new(DriverWait {

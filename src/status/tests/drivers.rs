@@ -32,7 +32,12 @@ fn between_two_nodes_of_a_driver_change_all_are_usable_and_it_is_not_over() {
     let mut case = Case::deployed(vec![node("a", 1), changing("b", 1, DriverChange::Waiting)]);
     assert_eq!(case.reason(ConditionType::OperandsReady), "DriverRollingOut");
     let preinstalled = serde_json::from_value(json!({ "driver": { "mode": "Preinstalled" } })).unwrap();
-    case.desired = crate::desired::resolve(&preinstalled, &Catalogue::compiled_in().unwrap(), &[]);
+    case.desired = crate::desired::resolve(
+        &preinstalled,
+        &Catalogue::compiled_in().unwrap(),
+        crate::api::NodeFeatureDiscovery::Module,
+        &[],
+    );
     assert_eq!(case.state(), State::Ready, "the label is a left-over");
 }
 

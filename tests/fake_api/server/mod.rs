@@ -244,7 +244,7 @@ impl Server {
             return Some(Fault::Refuse(404));
         }
         let bound = self.store.has_role_binding() && !self.withhold_rights;
-        let needs_binding = matches!(request.kind.as_str(), SECRETS | "daemonsets.apps");
+        let needs_binding = matches!(request.kind.as_str(), SECRETS | "deployments.apps");
         (needs_binding && !bound).then_some(Fault::Refuse(403))
     }
 

@@ -5,7 +5,8 @@ use e2e::cluster::Mark;
 use e2e::manager::{MANAGER, Manager};
 use gpu_manager::api::{
     ANNOTATION_SPEC_DIGEST, ConditionType, DriverBranch, DriverMode, FIELD_MANAGER, GpuModuleStatus,
-    LABEL_BY, LABEL_FINGERPRINT, LABEL_REVISION, RELEASE_NAMESPACE, RELEASE_ROLE, condition,
+    LABEL_BY, LABEL_FINGERPRINT, LABEL_REVISION, NodeFeatureDiscovery, RELEASE_NAMESPACE, RELEASE_ROLE,
+    condition,
 };
 use gpu_manager::catalogue::Catalogue;
 use gpu_manager::desired;
@@ -51,7 +52,12 @@ pub async fn release(lab: &Lab, status: &GpuModuleStatus) -> Result<()> {
         None => Catalogue::compiled_in()?,
     };
     let module = lab.module().await?;
-    let wanted = desired::resolve(&module.spec, &catalogue, RELEASE_FLAGS)?;
+    let wanted = desired::resolve(
+        &module.spec,
+        &catalogue,
+        NodeFeatureDiscovery::Module,
+        RELEASE_FLAGS,
+    )?;
 
     let values = lab.helm_values().await?;
     ensure!(values == wanted.values, "{values}\ninstead of\n{}", wanted.values);

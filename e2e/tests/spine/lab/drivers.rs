@@ -53,13 +53,19 @@ pub struct RunningDrivers {
 impl Lab {
     /// The driver Pods that run now.
     pub async fn running_drivers(&self) -> Result<RunningDrivers> {
+        let newest = self.history().await?.last().context("no revision")?.0;
+        self.running_drivers_at(newest).await
+    }
+
+    /// The same, where the newest revision is known.
+    pub async fn running_drivers_at(&self, revision: u32) -> Result<RunningDrivers> {
         let since = self.cluster.audit().mark()?;
         let pods = Api::<Pod>::namespaced(self.cluster.client(), RELEASE_NAMESPACE);
         let pods = pods.list(&ListParams::default().labels(DRIVER)).await?.items;
         ensure!(pods.len() == 2, "{} driver Pods", pods.len());
         Ok(RunningDrivers {
             names: pods.iter().map(kube::ResourceExt::name_any).collect(),
-            revision: self.history().await?.last().context("no revision")?.0,
+            revision,
             since,
         })
     }

@@ -1,0 +1,133 @@
+//! The steps of a pass that read the release through Helm.
+
+use std::sync::Arc;
+
+use super::{Acted, Pass};
+use crate::act::release;
+use crate::desired::Desired;
+use crate::facts::ReleaseFacts;
+use crate::helm::HelmError;
+use crate::observe::{self, OrphansError};
+use crate::plan::{Failure, Plan, Reading};
+
+impl Pass<'_> {
+    /// Reads what the plan asks for.
+    pub(super) async fn read(&mut self, plan: &Plan) -> Acted {
+        match plan {
+            Plan::ReadExisting { revision } => self.read_existing(*revision).await,
+            _ => self.compare().await,
+        }
+    }
+
+    /// Reads what decides whether drivers may be replaced.
+    pub(super) async fn read_around_drivers(&mut self, reading: Reading) {
+        let client = &self.context.actor.client;
+        match reading {
+            Reading::GpuWork => {
+                let nodes = self.observed.gpu_nodes.iter().map(|node| node.name.clone());
+                let class = self.desired.as_ref().ok().and_then(Desired::runtime_class);
+                let work = observe::gpu_work(client, nodes.collect(), class, self.now()).await;
+                self.memory.found_work(&work, self.now());
+                self.observed.gpu_work = Some(work);
+            }
+            Reading::MaintenanceWindow => {
+                self.observed.maintenance = Some(observe::maintenance_window(client).await);
+            }
+        }
+    }
+
+    /// Reads the newest revision through Helm.
+    async fn compare(&mut self) -> Acted {
+        self.comparison_due = false;
+        self.memory.unmoved = None;
+        let Some(newest) = self.newest().cloned() else {
+            return Acted::Done;
+        };
+        if !self.read_version().await {
+            return Acted::Failed;
+        }
+        let restarts = &self.context.catalogue.restarts;
+        match observe::read_through_helm(&self.context.actor.helm, &release(), &newest, restarts).await {
+            Ok(comparison) => {
+                self.observed.comparison.clone_from(&comparison);
+                let now = self.now();
+                self.memory.compared(comparison, now, fastrand::f64());
+                Acted::Done
+            }
+            Err(error) => self.not_read(&error),
+        }
+    }
+
+    /// Reads a revision that the module did not make, and the defaults of the wanted chart.
+    async fn read_existing(&mut self, revision: u32) -> Acted {
+        let (Ok(desired), ReleaseFacts::Read(history)) = (&self.desired, &self.observed.release) else {
+            return Acted::Done;
+        };
+        let Some(revision) = history.all().iter().find(|found| found.number == revision) else {
+            return Acted::Done;
+        };
+        let actor = &self.context.actor;
+        let archive = match actor.charts.verified(&desired.chart) {
+            Ok(archive) => archive,
+            Err(error) => {
+                self.fail(Failure {
+                    reason: error.reason(),
+                    message: error.to_string(),
+                });
+                return Acted::Failed;
+            }
+        };
+        let restarts = &self.context.catalogue.restarts;
+        match observe::read_existing(
+            &actor.helm,
+            &release(),
+            revision,
+            &desired.chart,
+            &archive,
+            restarts,
+        )
+        .await
+        {
+            Ok(existing) => {
+                let existing = existing.map(Arc::new);
+                self.memory.existing.clone_from(&existing);
+                self.observed.existing = existing;
+                Acted::Done
+            }
+            Err(error) => self.not_read(&error),
+        }
+    }
+
+    /// Finds what failed revisions have left behind beside the newest one.
+    pub(super) async fn find_orphans(&mut self, failed: &[u32]) -> Acted {
+        let Some(newest) = self.newest() else {
+            return Acted::Done;
+        };
+        let actor = &self.context.actor;
+        match observe::find_orphans(&actor.helm, &actor.kinds, &release(), newest, failed).await {
+            Ok(orphans) => {
+                self.memory.orphans = Some(orphans);
+                Acted::Done
+            }
+            Err(OrphansError::Helm(HelmError::Interrupted { .. })) => Acted::Interrupted,
+            Err(error) => {
+                self.fail(Failure {
+                    reason: "ManifestUnreadable",
+                    message: error.to_string(),
+                });
+                Acted::Failed
+            }
+        }
+    }
+
+    fn not_read(&mut self, error: &HelmError) -> Acted {
+        if matches!(error, HelmError::Interrupted { .. }) {
+            return Acted::Interrupted;
+        }
+        self.fail(Failure {
+            reason: "ComparisonFailed",
+            message: error.to_string(),
+        });
+        Acted::Failed
+    }
+}
