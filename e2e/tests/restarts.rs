@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, ensure};
 use e2e::charts::Charts;
 use e2e::tools::{Tool, Tools};
+use gpu_manager::api::NodeFeatureDiscovery;
 use gpu_manager::catalogue::{Catalogue, Chart, DriverLayout, Restart, Stage};
 use gpu_manager::desired::{DriverId, resolve};
 use serde_json::{Value, json};
@@ -231,7 +232,7 @@ async fn the_data_says_what_the_charts_render() -> Result<()> {
         let rendered = Rendered {
             tools: &tools,
             archive,
-            values: resolve(&spec, &catalogue, &[])?.values,
+            values: resolve(&spec, &catalogue, NodeFeatureDiscovery::default(), &[])?.values,
             chart,
         };
         listed(&rendered, &catalogue).await.context(version.clone())?;
