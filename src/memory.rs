@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
-use crate::facts::{Comparison, ExistingRelease, Orphans};
-use crate::plan::{Attempts, DriftState, Settling};
+use crate::facts::{Comparison, ExistingRelease, Orphans, WorkFacts};
+use crate::plan::{Attempts, DriftState, Settling, WORK_LOOK};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -27,6 +27,8 @@ pub struct Memory {
     pub nfd: Settling,
     /// When the next comparison is due by itself.
     pub compare_at: Timestamp,
+    /// GPU work that was in the way, and when it was read.
+    work: Option<(WorkFacts, Timestamp)>,
     /// UID of the newest revision's Secret before the last helm command, by which it should have become an older one or be gone.
     pub unmoved: Option<String>,
     /// What failed upgrades have left behind beside a revision.
@@ -47,6 +49,7 @@ impl Memory {
             existing: None,
             nfd: Settling::default(),
             compare_at: next_comparison(now, jitter),
+            work: None,
             unmoved: None,
             orphans: None,
             drift: DriftState::default(),
@@ -66,6 +69,18 @@ impl Memory {
         self.attempts.succeeded();
         self.drift.force();
         self.compare_at = now;
+        self.work = None;
+    }
+
+    /// Notes GPU work. That there is none is news for one pass only: it may have come since.
+    pub fn found_work(&mut self, work: &WorkFacts, now: Timestamp) {
+        self.work = (!work.is_idle()).then(|| (work.clone(), now));
+    }
+
+    /// GPU work that was seen a moment ago, so that events cause no new reads.
+    pub fn known_work(&self, now: Timestamp) -> Option<WorkFacts> {
+        let (work, at) = self.work.as_ref()?;
+        (now < *at + WORK_LOOK).then(|| work.clone())
     }
 }
 
@@ -88,5 +103,16 @@ mod tests {
         assert_eq!(memory.compare_at, NOW + SignedDuration::from_mins(66));
         memory.force(NOW);
         assert_eq!(memory.compare_at, NOW);
+    }
+
+    #[test]
+    fn work_in_the_way_is_known_for_a_moment_and_its_absence_never() {
+        let mut memory = Memory::new("uid".to_owned(), NOW, 0.0);
+        let busy = WorkFacts::Unreadable("no".to_owned());
+        memory.found_work(&busy, NOW);
+        assert_eq!(memory.known_work(NOW), Some(busy));
+        assert_eq!(memory.known_work(NOW + WORK_LOOK), None);
+        memory.found_work(&WorkFacts::Read(Vec::new()), NOW);
+        assert_eq!(memory.known_work(NOW), None);
     }
 }

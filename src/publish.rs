@@ -95,15 +95,20 @@ impl std::fmt::Debug for Publisher {
 
 type Condition = k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// One Event for each condition whose status or reason is another than before.
+/// One Event for each condition whose status or reason is another than before. That the unusual is not the case is news only
+/// after it was.
 fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
+    let unusual = |condition: &Condition| condition.type_ == ConditionType::DriverChangePending.as_str();
     let changed = now.iter().filter(|condition| {
         let old = before.iter().find(|old| old.type_ == condition.type_);
-        old.is_none_or(|old| (&old.status, &old.reason) != (&condition.status, &condition.reason))
+        old.map_or_else(
+            || !unusual(condition) || condition.status != "False",
+            |old| (&old.status, &old.reason) != (&condition.status, &condition.reason),
+        )
     });
     changed
         .map(|condition| Event {
-            type_: if condition.status == bad(&condition.type_) {
+            type_: if condition.status == bad(&condition.type_) && !unusual(condition) {
                 EventType::Warning
             } else {
                 EventType::Normal
@@ -177,6 +182,17 @@ mod tests {
         assert_eq!(told, [("Ready", "NodesNotUsable"), ("Configured", "Configured")]);
         assert_eq!(news[0].note.as_ref().unwrap().len(), MAX_NOTE);
         assert!(matches!(news[0].type_, EventType::Warning));
+    }
+
+    #[test]
+    fn a_driver_change_is_told_when_it_begins_and_ends_to_wait_and_warns_of_nothing() {
+        let waits = [condition("DriverChangePending", "True", "WaitingForIdle", "a")];
+        let none = [condition("DriverChangePending", "False", "NoDriverChange", "b")];
+        assert!(news(&[], &none).is_empty());
+        for told in [news(&none, &waits), news(&waits, &none)] {
+            assert_eq!(told.len(), 1);
+            assert!(matches!(told[0].type_, EventType::Normal));
+        }
     }
 
     #[test]

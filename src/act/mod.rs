@@ -17,10 +17,10 @@ use kube::Client;
 use tokio::time::Instant;
 
 use crate::api::{
-    GpuModule, LABEL_BY, LABEL_CHART, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION,
-    RELEASE_NAME, RELEASE_NAMESPACE,
+    GpuModule, LABEL_BY, LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT,
+    LABEL_NFD, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
 };
-use crate::desired::Desired;
+use crate::desired::{Desired, DriverId, DriverUpgrades};
 use crate::facts::{CrdFacts, ReleaseFacts};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
@@ -129,6 +129,8 @@ pub struct Subject<'a> {
     pub release: &'a ReleaseFacts,
     /// The CRDs that are there.
     pub crds: &'a BTreeMap<String, CrdFacts>,
+    /// The driver that the nodes were last told to run, as far as anybody knows.
+    pub running_driver: Option<&'a DriverId>,
     /// Which CRDs of Node Feature Discovery are applied.
     pub nfd_crds: NfdCrds,
     /// Whether the release's namespace is, or will be, the module's own.
@@ -167,7 +169,7 @@ impl Actor {
         applied?;
         let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
-            labels: self.labels(desired, subject.release),
+            labels: self.labels(desired, subject),
             description: describe(cause, subject.module, desired),
             history_max: HISTORY_MAX,
             timeout: HOOK_TIMEOUT,
@@ -185,11 +187,19 @@ impl Actor {
         Ok(())
     }
 
-    fn labels(&self, desired: &Desired, release: &ReleaseFacts) -> BTreeMap<String, String> {
-        let next = match release {
+    fn labels(&self, desired: &Desired, subject: &Subject<'_>) -> BTreeMap<String, String> {
+        let next = match subject.release {
             ReleaseFacts::Read(history) => history.next_number(),
             ReleaseFacts::Unreadable => 1,
         };
+        let upgrades = desired.step.drivers;
+        // Held drivers leave the nodes with what they have.
+        let told = match upgrades {
+            DriverUpgrades::AsConfigured => Some(&desired.driver_id),
+            DriverUpgrades::Held => subject.running_driver,
+        };
+        // Helm would keep the label of the revision before, were there none.
+        let unknown = || "unknown".to_owned();
         BTreeMap::from([
             (LABEL_FINGERPRINT.to_owned(), desired.fingerprint.to_string()),
             (LABEL_BY.to_owned(), self.identity.clone()),
@@ -200,6 +210,11 @@ impl Actor {
                 desired.node_feature_discovery.as_str().to_owned(),
             ),
             (LABEL_LAYOUT.to_owned(), desired.step.layout.as_str().to_owned()),
+            (
+                LABEL_DRIVER.to_owned(),
+                told.map_or_else(unknown, ToString::to_string),
+            ),
+            (LABEL_DRIVER_UPGRADES.to_owned(), upgrades.as_str().to_owned()),
         ])
     }
 
@@ -259,8 +274,12 @@ pub fn release() -> ReleaseRef {
 fn describe(cause: Cause, module: &GpuModule, desired: &Desired) -> String {
     let generation = module.metadata.generation.unwrap_or_default();
     let chart = &desired.chart.version;
+    let held = match desired.step.drivers {
+        DriverUpgrades::AsConfigured => "",
+        DriverUpgrades::Held => ", drivers held",
+    };
     format!(
-        "GpuModule generation {generation}, chart {chart}: {}",
+        "GpuModule generation {generation}, chart {chart}: {}{held}",
         cause.why()
     )
 }

@@ -53,6 +53,9 @@ pub struct GpuModuleSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adopt_existing_release: Option<bool>,
 
+    /// When a change that restarts GPU drivers may begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<UpgradeSpec>,
     /// What happens when somebody changes objects of the release by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftSpec>,
@@ -104,6 +107,38 @@ pub enum DriverMode {
     Precompiled,
     /// The node image has the driver; no driver container runs.
     Preinstalled,
+}
+
+/// When a change that restarts GPU drivers may begin. Other changes are made at once.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeSpec {
+    /// What such a change waits for. Empty: WhenIdle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<UpgradePolicy>,
+}
+
+/// WhenIdle: until no Pod outside of NVIDIA's stack uses a GPU. Window: for the maintenance window of the Gardener shoot,
+/// whatever runs then. Immediate: for nothing, whatever runs. Empty: WhenIdle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum UpgradePolicy {
+    /// Until no Pod outside of NVIDIA's stack uses a GPU.
+    #[default]
+    WhenIdle,
+    /// For the maintenance window of the Gardener shoot.
+    Window,
+    /// For nothing.
+    Immediate,
+}
+
+impl GpuModuleSpec {
+    /// What a change that restarts GPU drivers waits for, with the default filled in.
+    pub fn upgrade_policy(&self) -> UpgradePolicy {
+        self.upgrade
+            .as_ref()
+            .and_then(|upgrade| upgrade.policy)
+            .unwrap_or_default()
+    }
 }
 
 /// What happens when somebody changes objects of the release by hand.

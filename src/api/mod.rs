@@ -9,7 +9,9 @@ mod nfd;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
-pub use gpu_module::{DriftMode, DriftSpec, DriverMode, DriverSpec, GpuModule, GpuModuleSpec};
+pub use gpu_module::{
+    DriftMode, DriftSpec, DriverMode, DriverSpec, GpuModule, GpuModuleSpec, UpgradePolicy, UpgradeSpec,
+};
 pub use names::*;
 pub use nfd::NodeFeatureDiscovery;
 pub use status::{

@@ -34,6 +34,12 @@ pub const LABEL_REVISION: &str = "gpu-manager.kyma-project.io/revision";
 pub const LABEL_CHART: &str = "gpu-manager.kyma-project.io/chart";
 /// Release label: which object describes the driver; true only where [`LABEL_REVISION`] is.
 pub const LABEL_LAYOUT: &str = "gpu-manager.kyma-project.io/driver-layout";
+/// Release label: the driver that the nodes were last told to run, as [`crate::desired::DriverId`] writes it; true only where
+/// [`LABEL_REVISION`] is.
+pub const LABEL_DRIVER: &str = "gpu-manager.kyma-project.io/driver";
+/// Release label: whether NVIDIA's operator may replace running drivers, as [`crate::desired::DriverUpgrades`] writes it; true
+/// only where [`LABEL_REVISION`] is.
+pub const LABEL_DRIVER_UPGRADES: &str = "gpu-manager.kyma-project.io/driver-upgrades";
 /// Release label: whose Node Feature Discovery labels the nodes.
 pub const LABEL_NFD: &str = "gpu-manager.kyma-project.io/node-feature-discovery";
 /// Label on objects that the operator itself made; its value is [`MANAGER`].
@@ -56,6 +62,11 @@ pub const ANNOTATION_SPEC_GENERATION: &str = "gpu-manager.kyma-project.io/spec-g
 pub const HELM_RELEASE_NAME: &str = "meta.helm.sh/release-name";
 /// Annotation by which Helm marks the namespace of that release.
 pub const HELM_RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+
+/// Namespace of the ConfigMap in which Gardener describes the shoot.
+pub const SHOOT_INFO_NAMESPACE: &str = "kube-system";
+/// Name of the ConfigMap in which Gardener describes the shoot, maintenance window included.
+pub const SHOOT_INFO: &str = "shoot-info";
 
 /// CRD of the other GPU module (kyma-project/gpu), which installs the same chart.
 pub const OTHER_GPU_MODULE_CRD: &str = "gpus.gpu.kyma-project.io";

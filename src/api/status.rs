@@ -57,7 +57,7 @@ pub struct GpuModuleStatus {
     /// Generation of the GpuModule that this status was computed from.
     pub observed_generation: i64,
 
-    /// Configured, Installed, OperandsReady, Drifted and the summary Ready.
+    /// Configured, Installed, OperandsReady, Drifted and DriverChangePending (False is good), and the summary Ready.
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
@@ -242,17 +242,20 @@ pub enum ConditionType {
     OperandsReady,
     /// Objects of the release are other than the release made them. True is the bad case.
     Drifted,
+    /// A change that restarts drivers waits. False is the good case.
+    DriverChangePending,
     /// True exactly when the state is Ready.
     Ready,
 }
 
 impl ConditionType {
     /// Every type.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Configured,
         Self::Installed,
         Self::OperandsReady,
         Self::Drifted,
+        Self::DriverChangePending,
         Self::Ready,
     ];
 
@@ -263,6 +266,7 @@ impl ConditionType {
             Self::Installed => "Installed",
             Self::OperandsReady => "OperandsReady",
             Self::Drifted => "Drifted",
+            Self::DriverChangePending => "DriverChangePending",
             Self::Ready => "Ready",
         }
     }

@@ -70,6 +70,7 @@ impl Catalogue {
         Self::from_files(
             &file(Path::new("defaults.yaml"))?,
             &file(Path::new("gardenlinux.yaml"))?,
+            &file(Path::new("restarts.yaml"))?,
             &charts
                 .map(|chart| file(chart.path()))
                 .collect::<Result<Vec<_>, _>>()?,
@@ -93,11 +94,17 @@ impl Catalogue {
         Self::from_files(
             &file(folder.join("defaults.yaml"))?,
             &file(folder.join("gardenlinux.yaml"))?,
+            &file(folder.join("restarts.yaml"))?,
             &listed.into_iter().map(file).collect::<Result<Vec<_>, _>>()?,
         )
     }
 
-    fn from_files(defaults: &File, base: &File, charts: &[File]) -> Result<Self, CatalogueError> {
+    fn from_files(
+        defaults: &File,
+        base: &File,
+        restarts: &File,
+        charts: &[File],
+    ) -> Result<Self, CatalogueError> {
         let mut by_version = BTreeMap::new();
         for file in charts {
             let chart: Chart = file.parse()?;
@@ -113,6 +120,7 @@ impl Catalogue {
         let catalogue = Self {
             defaults: defaults.parse()?,
             base: base.parse()?,
+            restarts: restarts.parse()?,
             charts: by_version,
         };
         match catalogue.default_chart().map(|chart| chart.stage) {

@@ -4,6 +4,7 @@
 //! reads the data once at start and refuses a catalogue that contradicts itself, so later steps need no checks.
 
 mod load;
+mod restarts;
 mod version;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::api::DriverBranch;
 
 pub use load::CatalogueError;
+pub use restarts::{Restart, Restarts, ValueRestart};
 pub use version::{MinorVersion, ParseMinorVersionError};
 
 #[cfg(test)]
@@ -27,6 +29,8 @@ pub struct Catalogue {
     pub defaults: Defaults,
     /// Values that every release gets on Garden Linux.
     pub base: Map<String, Value>,
+    /// What a change of a value restarts.
+    pub restarts: Restarts,
     charts: BTreeMap<Version, Chart>,
 }
 

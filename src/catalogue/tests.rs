@@ -65,7 +65,7 @@ fn folder_without_charts() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("chart-values");
     std::fs::create_dir(folder.path().join("charts")).unwrap();
-    for file in ["defaults.yaml", "gardenlinux.yaml"] {
+    for file in ["defaults.yaml", "gardenlinux.yaml", "restarts.yaml"] {
         std::fs::copy(source.join(file), folder.path().join(file)).unwrap();
     }
     let chart = std::fs::read_to_string(source.join("charts/26.7.0.yaml")).unwrap();

@@ -30,7 +30,8 @@ pub fn same_values(one: &Value, other: &Value) -> bool {
     as_kept_by_helm(one) == as_kept_by_helm(other)
 }
 
-fn as_kept_by_helm(value: &Value) -> Value {
+/// A value as it comes back from Helm.
+pub(super) fn as_kept_by_helm(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), Value::from),
         Value::Array(items) => items.iter().map(as_kept_by_helm).collect(),

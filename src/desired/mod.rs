@@ -5,6 +5,7 @@
 
 mod driver;
 mod fingerprint;
+mod identity;
 mod merge;
 mod owned;
 mod path;
@@ -19,6 +20,7 @@ use crate::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 
 pub use driver::ResolvedDriver;
 pub use fingerprint::{Fingerprint, digest, file_digest, same_values, values_digest};
+pub use identity::{DriverDifference, DriverId, holds_drivers};
 pub use refusal::Refusal;
 pub use step::{DriverUpgrades, Step};
 
@@ -46,6 +48,19 @@ pub struct Desired {
     pub values_digest: String,
     /// Identifies chart, values and Helm flags together.
     pub fingerprint: Fingerprint,
+    /// What it makes of the driver.
+    pub driver_id: DriverId,
+    /// The same release with drivers held; `None` where that is no other one.
+    pub held: Option<HeldRelease>,
+}
+
+/// By what a release is known in which NVIDIA's operator replaces no running driver by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldRelease {
+    /// SHA-256 of its values, in hexadecimal.
+    pub values_digest: String,
+    /// Identifies chart, values and Helm flags together.
+    pub fingerprint: Fingerprint,
 }
 
 /// Turns a spec into the wanted release. `nfd` is the one fact of the cluster that counts for it; `flags` are the fixed flags of
@@ -62,7 +77,15 @@ pub fn resolve(
         layout: chart.driver_layout,
         drivers: DriverUpgrades::AsConfigured,
     };
-    build(spec, catalogue, nfd, chart, step, flags)
+    let mut desired = build(spec, catalogue, nfd, chart, step, flags)?;
+    let held = build(spec, catalogue, nfd, chart, desired.held_step(), flags)?;
+    if held.fingerprint != desired.fingerprint {
+        desired.held = Some(HeldRelease {
+            values_digest: held.values_digest,
+            fingerprint: held.fingerprint,
+        });
+    }
+    Ok(desired)
 }
 
 /// Turns a spec into the release of a step on the way to the wanted one.
@@ -124,6 +147,7 @@ fn build(
     }
     let values_digest = values_digest(&values);
     let fingerprint = Fingerprint::of(&chart.sha256, &values_digest, flags);
+    let driver_id = DriverId::of(&chart.version, &values, &catalogue.restarts);
     Ok(Desired {
         chart: chart.clone(),
         step,
@@ -132,6 +156,8 @@ fn build(
         values,
         values_digest,
         fingerprint,
+        driver_id,
+        held: None,
     })
 }
 
@@ -199,6 +225,19 @@ impl Desired {
         let (repository, version) = (driver["repository"].as_str()?, driver["version"].as_str()?);
         let image = driver["image"].as_str().unwrap_or("driver");
         Some(format!("{repository}/{image}:{version}-"))
+    }
+
+    /// What the user calls NVIDIA's RuntimeClass, if not by its usual name.
+    pub fn runtime_class(&self) -> Option<&str> {
+        self.values["operator"]["runtimeClass"].as_str()
+    }
+
+    /// The last step with drivers held.
+    pub fn held_step(&self) -> Step {
+        Step {
+            drivers: DriverUpgrades::Held,
+            ..self.step.clone()
+        }
     }
 
     /// Where the release lives, in words: `gpu-operator/gpu-operator`.

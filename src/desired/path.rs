@@ -9,6 +9,20 @@ pub fn get<'a>(values: &'a Map<String, Value>, path: &str) -> Option<&'a Value> 
     parts.try_fold(first, |value, part| value.as_object()?.get(part))
 }
 
+/// Removes what lies at `path`; a list on the way stands for each of its elements.
+pub fn remove(value: &mut Value, path: &str) {
+    match (value, path.split_once('.')) {
+        (Value::Array(items), _) => items.iter_mut().for_each(|item| remove(item, path)),
+        (Value::Object(map), None) => drop(map.remove(path)),
+        (Value::Object(map), Some((first, rest))) => {
+            if let Some(below) = map.get_mut(first) {
+                remove(below, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Where `values` reach into `path`: the path itself when it or anything below it is set, or a shorter one when a map
 /// on the way is replaced by something that is no map (`null` included, which would remove all below it).
 pub fn touched<'a>(values: &Map<String, Value>, path: &'a str) -> Option<&'a str> {

@@ -26,6 +26,23 @@ pub enum DriverUpgrades {
     Held,
 }
 
+impl DriverUpgrades {
+    /// The word in release labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AsConfigured => "AsConfigured",
+            Self::Held => "Held",
+        }
+    }
+
+    /// Reads a release label.
+    pub fn from_label(label: &str) -> Option<Self> {
+        [Self::AsConfigured, Self::Held]
+            .into_iter()
+            .find(|upgrades| upgrades.as_str() == label)
+    }
+}
+
 impl fmt::Debug for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.chart, self.layout)?;

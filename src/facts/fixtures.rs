@@ -22,6 +22,8 @@ pub fn observed() -> Observed {
         unread: Vec::new(),
         release: ReleaseFacts::Read(History::default()),
         comparison: None,
+        gpu_work: None,
+        maintenance: None,
         existing: None,
         surroundings: Some(Surroundings {
             namespace: SurroundingNamespace::Ours,
@@ -52,6 +54,8 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         chart: Some(Version::new(26, 7, 0)),
         node_feature_discovery: Some(NodeFeatureDiscovery::Module),
         layout: Some(DriverLayout::NvidiaDriver),
+        driver: None,
+        driver_upgrades: None,
     };
     ReleaseFacts::Read(History::new((1..).zip(statuses).map(revision).collect()))
 }

@@ -10,6 +10,8 @@ mod neighbour;
 mod node;
 mod release;
 mod stack;
+mod window;
+mod work;
 
 pub use existing::{ExistingContent, ExistingRelease};
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
@@ -20,12 +22,16 @@ pub use stack::{
     SurroundingNamespace, Surroundings,
 };
 
+pub use window::{MaintenanceWindow, WindowError, WindowFacts};
+pub use work::{GpuPod, PodList, WorkFacts};
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use semver::Version;
 
 use crate::catalogue::MinorVersion;
+use crate::desired::DriverId;
 use crate::drift::{Mark, ObjectRef};
 
 /// What is known of the release.
@@ -53,6 +59,10 @@ pub struct RevisionContent {
     pub chart_version: Version,
     /// SHA-256 of its values, comparable to [`crate::desired::Desired::values_digest`].
     pub values_digest: String,
+    /// What it makes of the driver.
+    pub driver: DriverId,
+    /// Whether its values keep NVIDIA's operator from replacing running drivers.
+    pub holds_drivers: bool,
 }
 
 /// Objects that failed upgrades have left behind beside a revision.
@@ -95,6 +105,10 @@ pub struct Observed {
     pub existing: Option<Arc<ExistingRelease>>,
     /// Live reads around the release; only there when a decision asked for them.
     pub surroundings: Option<Surroundings>,
+    /// Pods that use GPUs; only there when a decision asked for them.
+    pub gpu_work: Option<WorkFacts>,
+    /// The maintenance window; only there when a decision asked for it.
+    pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
     pub gpu_nodes: Vec<NodeFacts>,
     /// All ClusterPolicies.

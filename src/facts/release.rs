@@ -5,6 +5,7 @@ use semver::Version;
 
 use crate::api::NodeFeatureDiscovery;
 use crate::catalogue::DriverLayout;
+use crate::desired::{DriverId, DriverUpgrades};
 use crate::helm::RevisionStatus;
 
 /// One revision of the release.
@@ -30,6 +31,10 @@ pub struct Revision {
     pub node_feature_discovery: Option<NodeFeatureDiscovery>,
     /// Label [`crate::api::LABEL_LAYOUT`].
     pub layout: Option<DriverLayout>,
+    /// Label [`crate::api::LABEL_DRIVER`].
+    pub driver: Option<DriverId>,
+    /// Label [`crate::api::LABEL_DRIVER_UPGRADES`].
+    pub driver_upgrades: Option<DriverUpgrades>,
 }
 
 impl Revision {
@@ -44,6 +49,16 @@ impl Revision {
     /// Which object describes the driver in a revision that the module made.
     pub fn own_layout(&self) -> Option<DriverLayout> {
         self.layout.filter(|_| self.made_by_module())
+    }
+
+    /// The driver that the nodes were last told to run when the module made this revision.
+    pub fn own_driver(&self) -> Option<&DriverId> {
+        self.driver.as_ref().filter(|_| self.made_by_module())
+    }
+
+    /// True for a revision in which the module keeps NVIDIA's operator from replacing running drivers.
+    pub fn holds_drivers(&self) -> bool {
+        self.made_by_module() && self.driver_upgrades == Some(DriverUpgrades::Held)
     }
 
     /// Chart version of a revision that the module made.

@@ -57,6 +57,8 @@ pub struct DaemonSetFacts {
     pub desired: i32,
     /// Pods that are ready.
     pub ready: i32,
+    /// Pods that run its newest template.
+    pub updated: i32,
     /// The driver that it runs; `None` where it is no driver's.
     pub driver: Option<DriverImage>,
 }

@@ -19,7 +19,7 @@ use prometheus_client::{
 
 pub use self::labels::{HelmOperation, HelmResult, ReleaseLabels, Verb, VerbLabel};
 use self::labels::{KindLabel, NoLabels, OperationLabel, OperationResultLabels, StateLabel};
-use crate::api::{GpuModuleStatus, State};
+use crate::api::{ConditionType, GpuModuleStatus, State, condition};
 
 /// Media type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -43,6 +43,7 @@ struct Families {
     durations: Family<OperationLabel, Histogram, fn() -> Histogram>,
     nodes: Family<NoLabels, Gauge>,
     usable_nodes: Family<NoLabels, Gauge>,
+    driver_change_since: Family<NoLabels, Gauge>,
     last_success: Family<NoLabels, Gauge<f64, AtomicU64>>,
     leader: Gauge,
     requests: ApiRequests,
@@ -61,6 +62,7 @@ impl Metrics {
             durations: Family::new_with_constructor(|| Histogram::new(HELM_BUCKETS)),
             nodes: Family::default(),
             usable_nodes: Family::default(),
+            driver_change_since: Family::default(),
             last_success: Family::default(),
             leader: Gauge::default(),
             requests: Family::default(),
@@ -89,6 +91,10 @@ impl Metrics {
         });
         self.set_release(release.as_ref());
         self.set_gpu_nodes(status.map(|status| (status.gpu_nodes.total, status.gpu_nodes.usable)));
+        let pending = status
+            .and_then(|status| condition(status, ConditionType::DriverChangePending))
+            .filter(|pending| pending.status == "True");
+        self.set_driver_change(pending.map(|pending| pending.last_transition_time.0));
     }
 
     /// The state that the GpuModule's status shows; `None` if there is no GpuModule.
@@ -146,6 +152,18 @@ impl Metrics {
             .usable_nodes
             .get_or_create(&NoLabels {})
             .set(i64::from(usable));
+    }
+
+    /// Since when a driver change waits; `None` while none does.
+    pub fn set_driver_change(&self, since: Option<Timestamp>) {
+        let families = self.families();
+        families.driver_change_since.clear();
+        if let Some(since) = since {
+            families
+                .driver_change_since
+                .get_or_create(&NoLabels {})
+                .set(since.as_second());
+        }
     }
 
     /// When a pass last found the release as the GpuModule wants it, with nothing left to do.
@@ -224,6 +242,12 @@ impl Families {
         registry.register("gpu_nodes", "Nodes with an NVIDIA GPU", self.nodes.clone());
         let usable = "Nodes whose NVIDIA GPUs Pods can use now";
         registry.register("gpu_nodes_usable", usable, self.usable_nodes.clone());
+        let since = "Unix time since which a driver change waits; absent while none does";
+        registry.register(
+            "driver_change_pending_since_timestamp_seconds",
+            since,
+            self.driver_change_since.clone(),
+        );
         let success = "Unix time at which the release was last found as the GpuModule wants it, with nothing left to do";
         registry.register(
             "last_success_timestamp_seconds",

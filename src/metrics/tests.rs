@@ -67,6 +67,7 @@ fn everything_has_its_place_in_the_exposition() {
         Duration::from_hours(1),
     );
     metrics.set_gpu_nodes(Some((3, 2)));
+    metrics.set_driver_change(Timestamp::from_second(1_800_000_000).ok());
     metrics.set_last_success(Timestamp::from_millisecond(1_800_000_000_250).unwrap());
     metrics.set_leader(true);
     metrics.record_correction("Deployment");
@@ -112,6 +113,19 @@ fn a_new_release_replaces_the_old_labels() {
     assert_eq!(samples(&metrics, "gpu_manager_release_info"), [expected]);
     metrics.set_release(None);
     assert!(samples(&metrics, "gpu_manager_release_info").is_empty());
+}
+
+#[test]
+fn a_driver_change_that_no_longer_waits_has_no_time() {
+    let metrics = Metrics::new();
+    let since = || samples(&metrics, "gpu_manager_driver_change_pending_since");
+    metrics.set_driver_change(Timestamp::from_second(7).ok());
+    assert_eq!(
+        since(),
+        ["gpu_manager_driver_change_pending_since_timestamp_seconds 7"]
+    );
+    metrics.show(None);
+    assert!(since().is_empty());
 }
 
 #[test]

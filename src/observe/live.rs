@@ -16,8 +16,8 @@ use crate::api::{
     GpuModule, GpuModuleStatus, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE,
     STACK_CLUSTER_ROLE,
 };
-use crate::catalogue::{Chart, MinorVersion};
-use crate::desired::values_digest;
+use crate::catalogue::{Chart, MinorVersion, Restarts};
+use crate::desired::{DriverId, holds_drivers, values_digest};
 use crate::facts::{
     Comparison, DeploymentFacts, ExistingContent, ExistingRelease, History, Observed, ReleaseFacts, Revision,
     RevisionContent, SurroundingNamespace, Surroundings,
@@ -143,6 +143,7 @@ pub async fn read_through_helm(
     helm: &Helm,
     release: &ReleaseRef,
     revision: &Revision,
+    restarts: &Restarts,
 ) -> Result<Option<Comparison>, HelmError> {
     let (number, uid) = (revision.number, revision.uid.clone());
     let found = match helm.get_metadata(release, Some(number)).await {
@@ -165,6 +166,8 @@ pub async fn read_through_helm(
     Ok(Some(Comparison {
         uid,
         content: Some(RevisionContent {
+            driver: DriverId::of(&chart_version, &values, restarts),
+            holds_drivers: holds_drivers(&values),
             chart_version,
             values_digest: values_digest(&values),
         }),
@@ -178,8 +181,9 @@ pub async fn read_existing(
     revision: &Revision,
     chart: &Chart,
     archive: &Path,
+    restarts: &Restarts,
 ) -> Result<Option<ExistingRelease>, HelmError> {
-    let Some(found) = read_through_helm(helm, release, revision).await? else {
+    let Some(found) = read_through_helm(helm, release, revision, restarts).await? else {
         return Ok(None);
     };
     let existing = |content| ExistingRelease {

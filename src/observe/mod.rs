@@ -12,6 +12,7 @@ mod orphans;
 mod reduce;
 mod view;
 mod watch;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub use live::{
     read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
+
+pub use work::{gpu_work, maintenance_window};
 
 #[cfg(test)]
 mod tests;
@@ -270,6 +273,8 @@ impl Views {
             comparison: None,
             existing: None,
             surroundings: None,
+            gpu_work: None,
+            maintenance: None,
             gpu_nodes: self.nodes.all(),
             policies: self.policies.all(),
             drivers: self.drivers.all(),

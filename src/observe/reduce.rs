@@ -15,9 +15,11 @@ use serde_json::Value;
 
 use crate::api::{
     ANNOTATION_SPEC_DIGEST, ANNOTATION_SPEC_GENERATION, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY,
-    LABEL_CHART, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION, NodeFeatureDiscovery,
+    LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD,
+    LABEL_REVISION, NodeFeatureDiscovery,
 };
 use crate::catalogue::DriverLayout;
+use crate::desired::DriverUpgrades;
 use crate::facts::{
     CrdFacts, DeploymentFacts, DriverChange, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision,
     instance_type_matches, is_gpu_resource, labels_tell_gpu,
@@ -46,6 +48,9 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
         chart: label(LABEL_CHART).and_then(|version| version.parse().ok()),
         node_feature_discovery: label(LABEL_NFD).and_then(|whose| NodeFeatureDiscovery::from_label(whose)),
         layout: label(LABEL_LAYOUT).and_then(|layout| DriverLayout::from_label(layout)),
+        driver: label(LABEL_DRIVER).and_then(|driver| driver.parse().ok()),
+        driver_upgrades: label(LABEL_DRIVER_UPGRADES)
+            .and_then(|upgrades| DriverUpgrades::from_label(upgrades)),
     })
 }
 

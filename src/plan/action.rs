@@ -106,6 +106,8 @@ pub enum Cause {
     Adopt,
     /// Somebody deleted the release's Secrets while its objects stand.
     RecordLost,
+    /// The driver change that was held may go on now.
+    DriversLetGo,
 }
 
 impl Cause {
@@ -116,6 +118,7 @@ impl Cause {
             Self::Changed => "values or chart changed",
             Self::Retry => "the last try failed",
             Self::ForeignChange => "the release was not as wanted",
+            Self::DriversLetGo => "the driver change that waited goes on",
             Self::Adopt => "adopt the existing release",
             Self::RecordLost => "the Secrets of the release were deleted",
         }

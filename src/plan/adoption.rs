@@ -7,9 +7,9 @@ mod dropped;
 
 use semver::Version;
 
-use super::{Action, Cause, Foreign, Hold, Plan, Situation, foreign, release};
+use super::{Action, Cause, Foreign, Hold, Plan, Situation, foreign, held, release};
 use crate::api::AdoptionStatus;
-use crate::desired::{Desired, Step};
+use crate::desired::Desired;
 use crate::facts::{ExistingContent, History, ReleaseFacts, Revision};
 
 /// Most paths of dropped values that are listed.
@@ -155,7 +155,7 @@ pub fn step(s: &Situation<'_>) -> Option<Plan> {
     } else if listing.count() > 0 && !confirmed() {
         held(Unadopted::NotConfirmed { listing })
     } else {
-        Some(as_adoption(release::step(s, desired), &desired.step))
+        Some(as_adoption(release::step(s, desired), s, desired))
     }
 }
 
@@ -168,16 +168,16 @@ fn running(history: &History) -> Option<&Revision> {
 fn objects(s: &Situation<'_>) -> Option<Plan> {
     let kind = foreign::stands_without_record(s)?;
     match s.desired {
-        Ok(desired) if s.adopt => Some(as_adoption(release::step(s, desired), &desired.step)),
+        Ok(desired) if s.adopt => Some(as_adoption(release::step(s, desired), s, desired)),
         _ => Some(Plan::Hold(Hold::Foreign(Foreign::Unrecorded { kind }))),
     }
 }
 
 /// The same step, named for what it is. A release that is as wanted is made the module's all the same.
-fn as_adoption(plan: Plan, wanted: &Step) -> Plan {
+fn as_adoption(plan: Plan, s: &Situation<'_>, desired: &Desired) -> Plan {
     let to = match plan {
         Plan::Act(Action::Upgrade { to, .. }) => to,
-        Plan::Keep => wanted.clone(),
+        Plan::Keep => held::as_it_runs(s, desired),
         other => return other,
     };
     Plan::Act(Action::Upgrade {

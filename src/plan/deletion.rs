@@ -1,8 +1,8 @@
 //! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
 
 use super::{
-    Action, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, recovery, release,
-    unread,
+    Action, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, recovery, unread,
+    unrecorded,
 };
 use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
 
@@ -63,8 +63,8 @@ fn gone(s: &Situation<'_>) -> Plan {
         return Plan::Hold(hold);
     }
     // Helm has to know again what it is to remove.
-    if let (true, Ok(desired)) = (release::stands(s), s.desired) {
-        return release::record_anew(s, desired);
+    if let (true, Ok(desired)) = (unrecorded::stands(s), s.desired) {
+        return unrecorded::record_anew(s, desired);
     }
     let left = foreign::left_behind(s);
     if left.is_empty() {

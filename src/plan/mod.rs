@@ -9,6 +9,7 @@ mod attempts;
 mod deletion;
 pub mod drift;
 mod foreign;
+mod held;
 mod hold;
 mod nfd;
 mod orphans;
@@ -16,14 +17,16 @@ mod pause;
 mod recovery;
 mod release;
 mod route;
+mod unrecorded;
+mod work;
 
 use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::{AdoptionStatus, DriftMode, Operation, ReleaseStatus};
+use crate::api::{AdoptionStatus, DriftMode, Operation, ReleaseStatus, UpgradePolicy};
 use crate::catalogue::Catalogue;
-use crate::desired::{Desired, Refusal};
+use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
 use crate::facts::{Observed, Orphans};
 use crate::helm::RevisionStatus;
@@ -36,6 +39,7 @@ pub use foreign::Foreign;
 pub use hold::Hold;
 pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
+pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
 
 #[cfg(test)]
 mod tests;
@@ -65,6 +69,8 @@ pub struct Situation<'a> {
     pub finalizer: bool,
     /// `spec.suspend`.
     pub suspended: bool,
+    /// `spec.upgrade.policy`.
+    pub upgrade_policy: UpgradePolicy,
     /// Generation of the GpuModule.
     pub generation: i64,
     /// `spec.adoptExistingRelease`.
@@ -109,6 +115,8 @@ pub enum Plan {
     },
     /// Acting is next: read from the API server what no watch tells, then decide again.
     Look,
+    /// Drivers would be replaced: read whether they may be, then decide again.
+    Read(Reading),
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
     /// The release is not the module's: read that revision, and what would be lost, then decide again.
@@ -147,6 +155,8 @@ pub enum Wait {
         /// The chart that is installed.
         at: Version,
     },
+    /// What keeps a change of the driver's mode from the nodes; [`waiting`] tells it.
+    Drivers,
 }
 
 /// Decides the next step.
@@ -177,6 +187,23 @@ fn unguarded(s: &Situation<'_>) -> Plan {
     }
 }
 
+/// The driver change that waits, if one does. What else is done meanwhile is [`decide`]'s affair.
+pub fn waiting(s: &Situation<'_>) -> Waiting {
+    // A release that is not the module's yet has no change that waits.
+    let may_act = foreign::find(s).is_none() && (s.adopt || foreign::is_ours(s));
+    let in_order = !s.suspended && s.observed.unread.is_empty() && may_act;
+    match s.desired {
+        _ if s.deleting => Waiting::Nothing,
+        Ok(desired) if in_order => held::waiting(s, desired),
+        _ => Waiting::Unknown,
+    }
+}
+
+/// The driver that the nodes were last told to run, as far as anybody knows.
+pub fn running_driver(s: &Situation<'_>) -> Option<DriverId> {
+    held::running(s)?.driver.cloned()
+}
+
 fn unread(s: &Situation<'_>) -> Option<Hold> {
     (!s.observed.unread.is_empty()).then(|| Hold::Unread(s.observed.unread.join(", ")))
 }
@@ -194,7 +221,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
         Plan::Act(Action::RemoveFinalizer) => false,
         Plan::Act(_) | Plan::Compare | Plan::ReadExisting { .. } | Plan::Look => true,
         // These change nothing, so nothing has to be known first.
-        Plan::ReadManifest { .. } | Plan::FindOrphans(_) | Plan::Inspect(_) => {
+        Plan::ReadManifest { .. } | Plan::FindOrphans(_) | Plan::Inspect(_) | Plan::Read(_) => {
             return match s.attempts.blocked_until(s.now) {
                 Some(until) => Plan::Wait {
                     until,

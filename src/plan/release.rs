@@ -3,13 +3,13 @@
 use jiff::SignedDuration;
 use semver::Version;
 
+use super::held::{driver_of, is_wanted, may_go};
+use super::unrecorded::{self, stands};
+use super::work::Running;
 use super::{Action, Cause, Hold, Plan, Situation, Wait, drift, foreign, recovery, route};
 use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
-use crate::facts::{
-    Comparison, ExistingContent, HelmOwner, History, ReleaseFacts, Revision, RevisionContent,
-    SurroundingNamespace,
-};
+use crate::facts::{Comparison, ExistingContent, History, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RevisionStatus;
 
 /// How soon a step on the way is looked at again, besides by its events.
@@ -33,7 +33,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         ReleaseFacts::Read(history) => history,
     };
     let Some(latest) = history.latest() else {
-        return unrecorded(s, desired);
+        return unrecorded::step(s, desired);
     };
     if let Some(plan) = recovery::undecodable(s, latest) {
         return plan;
@@ -49,9 +49,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
         // Helm upgrades from none of these, and rolls back from all.
         | RevisionStatus::Unknown => recovery::unfinished(s, desired, history, latest),
         // Nothing of it runs; `helm upgrade --install` starts over.
-        RevisionStatus::Uninstalled => {
-            install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry))
-        }
+        RevisionStatus::Uninstalled => start(s, desired, Cause::Retry),
     }
 }
 
@@ -59,79 +57,6 @@ pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
 pub fn compared<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a Comparison> {
     let comparison = s.observed.comparison.as_ref();
     comparison.filter(|comparison| comparison.uid == revision.uid)
-}
-
-/// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
-/// before the revisions are.
-pub fn stands(s: &Situation<'_>) -> bool {
-    let surroundings = s.observed.surroundings.as_ref();
-    let owner = surroundings.and_then(|around| around.cluster_role.as_ref());
-    owner.is_some_and(|owner| is_ours(owner.as_ref()))
-}
-
-fn is_ours(owner: Option<&HelmOwner>) -> bool {
-    owner.is_some_and(HelmOwner::is_module_release)
-}
-
-/// No revision is left. Where the objects of the release still stand, somebody deleted its Secrets.
-fn unrecorded(s: &Situation<'_>, desired: &Desired) -> Plan {
-    match recorded_chart(s).filter(|_| stands(s)) {
-        None => over_what_stands(s, desired),
-        Some(chart) if s.catalogue.chart(&chart).is_some() => install(s, desired, record_anew(s, desired)),
-        Some(chart) => upgrade(
-            s,
-            desired,
-            route::usual_layout(s, &chart),
-            &chart,
-            Cause::RecordLost,
-        ),
-    }
-}
-
-/// Nothing is recorded either. Where a ClusterPolicy of the release stands, the chart that made it, by its label, is installed again
-/// with the driver where it is, so that nothing is changed over several lines at once.
-fn over_what_stands(s: &Situation<'_>, desired: &Desired) -> Plan {
-    let mut policies = s.observed.policies.iter();
-    let standing = policies.find(|policy| is_ours(policy.owner.as_ref()));
-    let Some(chart) = standing.and_then(|policy| policy.chart.clone()) else {
-        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
-    };
-    let layout = standing_layout(s);
-    if chart >= desired.chart.version || s.catalogue.chart(&chart).is_none() {
-        return upgrade(s, desired, layout, &chart, Cause::RecordLost);
-    }
-    let again = Step {
-        chart,
-        layout,
-        drivers: DriverUpgrades::Held,
-    };
-    install(s, desired, upgrade_to(again, Cause::RecordLost))
-}
-
-/// Which object of the release's describes the driver.
-fn standing_layout(s: &Situation<'_>) -> DriverLayout {
-    let mut drivers = s.observed.drivers.iter();
-    if drivers.any(|driver| is_ours(driver.owner.as_ref())) {
-        DriverLayout::NvidiaDriver
-    } else {
-        DriverLayout::ClusterPolicy
-    }
-}
-
-/// The chart that was recorded is installed again over its objects, so that Helm knows them all; what is wanted follows from there.
-/// A later chart would leave behind what only the earlier one has.
-pub fn record_anew(s: &Situation<'_>, desired: &Desired) -> Plan {
-    let known = recorded_chart(s).filter(|chart| s.catalogue.chart(chart).is_some());
-    let again = known.filter(|chart| *chart != desired.chart.version);
-    let step = again.map_or_else(
-        || desired.step.clone(),
-        |chart| Step {
-            chart,
-            layout: standing_layout(s),
-            drivers: DriverUpgrades::Held,
-        },
-    );
-    upgrade_to(step, Cause::RecordLost)
 }
 
 fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
@@ -142,16 +67,13 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
     let Some(installed) = installed_chart(s, latest).filter(|_| accepted || compared.is_some()) else {
         return Plan::Compare;
     };
+    if is_wanted(s, latest, desired, DriverUpgrades::AsConfigured) {
+        return keep(s, desired, latest);
+    }
+    let held = is_wanted(s, latest, desired, DriverUpgrades::Held);
     let cause = match compared {
-        Some(compared) if !matches_wanted(compared, desired) && !accepted => Cause::ForeignChange,
-        Some(compared) if !matches_wanted(compared, desired) => Cause::Changed,
-        // Somebody else's that is as wanted: `adoption` makes it the module's before its objects are looked at.
-        Some(_) if !foreign::is_ours(s) => return Plan::Keep,
-        // Labels of a revision that others made are copies; only the comparison counts.
-        Some(_) if !latest.made_by_module() => return drift::step(s, desired, latest),
-        _ if latest.fingerprint.as_deref() == Some(desired.fingerprint.as_str()) => {
-            return drift::step(s, desired, latest);
-        }
+        _ if held => Cause::DriversLetGo,
+        Some(_) if !accepted => Cause::ForeignChange,
         _ => Cause::Changed,
     };
     let layout = route::layout_of(s, latest, &installed);
@@ -163,24 +85,56 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
             why: Wait::Step { at: installed },
         };
     }
-    upgrade(s, desired, layout, &installed, cause)
+    match upgrade(s, desired, (layout, driver_of(s, latest)), &installed, cause) {
+        Plan::Act(Action::Upgrade { to, .. }) if held && to == desired.held_step() => {
+            keep(s, desired, latest)
+        }
+        plan => plan,
+    }
+}
+
+/// The release stays, and its objects are looked at.
+fn keep(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
+    if foreign::is_ours(s) {
+        drift::step(s, desired, latest)
+    } else {
+        // `adoption` makes it the module's before.
+        Plan::Keep
+    }
+}
+
+/// Installs what is wanted, since nothing is known of what may have run before. Where objects stand, somebody may use their driver.
+pub fn start(s: &Situation<'_>, desired: &Desired, cause: Cause) -> Plan {
+    if stands(s) {
+        at_once(s, desired, Running::UNKNOWN, cause)
+    } else {
+        install(s, desired, upgrade_to(desired.step.clone(), cause))
+    }
+}
+
+/// What is wanted in one step, since nobody knows the way.
+fn at_once(s: &Situation<'_>, desired: &Desired, running: Running<'_>, cause: Cause) -> Plan {
+    match may_go(s, desired, running, desired.step.clone()) {
+        Ok(to) => install(s, desired, upgrade_to(to, cause)),
+        Err(plan) => plan,
+    }
 }
 
 /// The last try failed. What counts for the way is what last worked, not what was tried; where nothing ever did, any chart may be
 /// tried.
 fn failed(s: &Situation<'_>, desired: &Desired, history: &History) -> Plan {
     let Some(good) = history.last_good() else {
-        return install(s, desired, upgrade_to(desired.step.clone(), Cause::Install));
+        return start(s, desired, Cause::Install);
     };
     match chart_of(s, good) {
         Ok(chart) => {
             let layout = route::layout_of(s, good, &chart);
-            upgrade(s, desired, layout, &chart, Cause::Retry)
+            upgrade(s, desired, (layout, driver_of(s, good)), &chart, Cause::Retry)
         }
         Err(Unknown::NotRead) => Plan::ReadExisting {
             revision: good.number,
         },
-        Err(Unknown::Undecodable) => install(s, desired, upgrade_to(desired.step.clone(), Cause::Retry)),
+        Err(Unknown::Undecodable) => at_once(s, desired, driver_of(s, good), Cause::Retry),
     }
 }
 
@@ -215,10 +169,6 @@ pub fn read<'a>(s: &Situation<'a>, revision: &Revision) -> Option<&'a ExistingCo
     (existing.uid == revision.uid && !revision.made_by_module()).then_some(content)
 }
 
-fn matches_wanted(found: &RevisionContent, desired: &Desired) -> bool {
-    found.chart_version == desired.chart.version && found.values_digest == desired.values_digest
-}
-
 /// The chart that runs, as far as it is known without asking Helm.
 fn installed_chart(s: &Situation<'_>, latest: &Revision) -> Option<Version> {
     let compared = compared(s, latest).and_then(|comparison| comparison.content.as_ref());
@@ -234,7 +184,7 @@ pub fn recorded_chart(s: &Situation<'_>) -> Option<Version> {
     Version::parse(&s.recorded?.chart_version).ok()
 }
 
-fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
+pub fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
     let (have, need) = (s.observed.kubernetes, desired.chart.minimum_kubernetes);
     if have < need {
         return Plan::Hold(Hold::UnsupportedKubernetes {
@@ -246,10 +196,10 @@ fn install(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
     plan
 }
 
-fn upgrade(
+pub fn upgrade(
     s: &Situation<'_>,
     desired: &Desired,
-    layout: DriverLayout,
+    (layout, running): (DriverLayout, Running<'_>),
     installed: &Version,
     cause: Cause,
 ) -> Plan {
@@ -260,16 +210,28 @@ fn upgrade(
             wanted: wanted.clone(),
         });
     }
-    match route::next(s, desired, installed, layout) {
-        Ok(next) => install(s, desired, upgrade_to(next, cause)),
-        Err(via) => Plan::Hold(Hold::SkipsLine {
-            installed: installed.clone(),
-            wanted: wanted.clone(),
-            via,
-        }),
-    }
+    let next = match route::next(s, desired, installed, layout) {
+        Ok(next) => next,
+        Err(via) => {
+            return Plan::Hold(Hold::SkipsLine {
+                installed: installed.clone(),
+                wanted: wanted.clone(),
+                via,
+            });
+        }
+    };
+    let to = match may_go(s, desired, running, next) {
+        Ok(to) => to,
+        Err(plan) => return plan,
+    };
+    // Nothing is let go on the way or while drivers stay held.
+    let cause = match (cause, to.drivers) {
+        (Cause::DriversLetGo, DriverUpgrades::Held) => Cause::Changed,
+        _ => cause,
+    };
+    install(s, desired, upgrade_to(to, cause))
 }
 
-fn upgrade_to(to: Step, cause: Cause) -> Plan {
+pub fn upgrade_to(to: Step, cause: Cause) -> Plan {
     Plan::Act(Action::Upgrade { to, cause })
 }

@@ -5,7 +5,7 @@ use semver::Version;
 use serde_json::json;
 
 use super::*;
-use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, RELEASE_NAME};
+use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
 use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
@@ -24,6 +24,7 @@ mod nfd;
 mod recovery;
 mod route;
 mod runs;
+mod work;
 mod world;
 
 /// As by default.
@@ -35,6 +36,7 @@ struct Case {
     deleting: bool,
     finalizer: bool,
     suspended: bool,
+    upgrade_policy: UpgradePolicy,
     desired: Result<Desired, Refusal>,
     recorded: Option<ReleaseStatus>,
     observed: Observed,
@@ -71,6 +73,7 @@ impl Case {
             deleting: false,
             finalizer: true,
             suspended: false,
+            upgrade_policy: UpgradePolicy::WhenIdle,
             desired,
             recorded: None,
             observed: fixtures::observed(),
@@ -119,22 +122,21 @@ impl Case {
             content: Some(RevisionContent {
                 chart_version: desired.chart.version,
                 values_digest: desired.values_digest,
+                driver: desired.driver_id,
+                holds_drivers: false,
             }),
         });
         self
     }
 
-    fn plan_at(&self, now: Timestamp) -> Plan {
-        self.plan_in(now, &Catalogue::compiled_in().unwrap())
-    }
-
-    fn plan_in(&self, now: Timestamp, catalogue: &Catalogue) -> Plan {
-        decide(&Situation {
+    fn situation<'a>(&'a self, now: Timestamp, catalogue: &'a Catalogue) -> Situation<'a> {
+        Situation {
             now,
             foreign_operation_limit: FOREIGN_OPERATION_LIMIT,
             deleting: self.deleting,
             finalizer: self.finalizer,
             suspended: self.suspended,
+            upgrade_policy: self.upgrade_policy,
             desired: self.desired.as_ref(),
             recorded: self.recorded.as_ref(),
             observed: &self.observed,
@@ -148,7 +150,15 @@ impl Case {
             listed: self.listed.as_ref(),
             drift_mode: self.drift_mode,
             drift: &self.drift,
-        })
+        }
+    }
+
+    fn plan_at(&self, now: Timestamp) -> Plan {
+        self.plan_in(now, &Catalogue::compiled_in().unwrap())
+    }
+
+    fn plan_in(&self, now: Timestamp, catalogue: &Catalogue) -> Plan {
+        decide(&self.situation(now, catalogue))
     }
 
     fn plan(&self) -> Plan {
@@ -418,6 +428,7 @@ fn the_finalizer_stays_until_what_the_release_made_is_gone() {
         name: "d".to_owned(),
         desired: 1,
         ready: 1,
+        updated: 1,
         driver: None,
     }];
     let left = vec![

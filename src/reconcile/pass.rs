@@ -97,6 +97,7 @@ impl<'a> Pass<'a> {
         }
         let mut observed = observe_views(context, &memory);
         observed.comparison.clone_from(&memory.comparison);
+        observed.gpu_work = memory.known_work(now);
         observed.existing.clone_from(&memory.existing);
         let nfd = memory.nfd.settle(&observed, now);
         Self {
@@ -135,6 +136,7 @@ impl<'a> Pass<'a> {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
+                Plan::Read(reading) => self.read_around_drivers(*reading).await,
                 Plan::ReadManifest { revision, uid } => {
                     if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
                         return Ok(Requeue::await_change());
@@ -194,6 +196,7 @@ impl<'a> Pass<'a> {
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
             suspended: self.module.spec.suspend == Some(true),
+            upgrade_policy: self.module.spec.upgrade_policy(),
             generation: self.generation,
             adopt: self.module.spec.adopt_existing_release == Some(true),
             listed: self.previous().and_then(|status| status.adoption.as_ref()),
@@ -235,7 +238,9 @@ impl<'a> Pass<'a> {
         if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
             self.memory.attempts.succeeded();
         }
-        let recheck = self.publish(plan).await?;
+        let now = self.now();
+        let look = plan::waiting(&self.situation(now)).recheck(now);
+        let recheck = [self.publish(plan).await?, look].into_iter().flatten().min();
         if *plan == Plan::Keep {
             // Its values may be secret, and nobody asks for them any more.
             self.memory.existing = None;
@@ -250,7 +255,8 @@ impl<'a> Pass<'a> {
     fn failure(&self, plan: &Plan) -> Option<&Failure> {
         match plan {
             Plan::Wait {
-                why: Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. },
+                why:
+                    Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. } | Wait::Drivers,
                 ..
             } => None,
             _ => self.memory.attempts.last(),
@@ -263,8 +269,10 @@ impl<'a> Pass<'a> {
         let Some(mandate) = (self.context.mandates)() else {
             return Ok(None);
         };
+        let now = self.now();
+        let waiting = plan::waiting(&self.situation(now));
         let Computed { status, recheck } = status::compute(&Report {
-            now: self.now(),
+            now,
             generation: self.generation,
             deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
             adopt: self.module.spec.adopt_existing_release == Some(true),
@@ -272,6 +280,7 @@ impl<'a> Pass<'a> {
             desired: self.desired.as_ref(),
             observed: &self.observed,
             plan,
+            waiting: &waiting,
             failure: self.failure(plan),
             ended: self.ended.as_ref(),
             drift_mode: self.module.spec.drift_mode(),

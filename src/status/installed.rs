@@ -74,11 +74,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Upgrading",
             format!(
                 "Helm release {release} is being brought to what is wanted{}",
-                way(
-                    report,
-                    &to.chart,
-                    report.desired.is_ok_and(|desired| desired.step == *to)
-                )
+                way(report, &to.chart)
             ),
         ),
         Plan::Act(Action::Rollback { found, .. }) => Verdict::unknown(
@@ -129,12 +125,13 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Upgrading",
             format!(
                 "NVIDIA's gpu-operator {at} has to run before the next step{}",
-                way(report, at, false)
+                way(report, at)
             ),
         ),
         Plan::Keep
         | Plan::Hold(_)
         | Plan::Look
+        | Plan::Read(_)
         | Plan::Compare
         | Plan::ReadExisting { .. }
         | Plan::ReadManifest { .. }
@@ -142,15 +139,18 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::Inspect(_)
         | Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. } | Action::Prune { .. })
         | Plan::Wait {
-            why: Wait::Backoff, ..
+            why: Wait::Backoff | Wait::Drivers,
+            ..
         } => as_observed(report, &release),
     }
 }
 
 /// Says that a chart is only a step on the way.
-fn way(report: &Report<'_>, chart: &Version, is_last: bool) -> String {
+fn way(report: &Report<'_>, chart: &Version) -> String {
     match report.desired {
-        Ok(desired) if !is_last => format!(", on the way from chart {chart} to {}", desired.chart.version),
+        Ok(desired) if *chart != desired.chart.version => {
+            format!(", on the way from chart {chart} to {}", desired.chart.version)
+        }
         _ => String::new(),
     }
 }

@@ -6,6 +6,7 @@
 mod adoption;
 mod conditions;
 mod drifted;
+mod driver_change;
 mod history;
 mod installed;
 mod nodes;
@@ -21,7 +22,7 @@ use crate::api::{
 };
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
-use crate::plan::{DriftState, Failure, Hold, Plan, Wait};
+use crate::plan::{DriftState, Failure, Hold, Plan, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
 use drifted::Drifted;
 use installed::Installed;
@@ -56,6 +57,8 @@ pub struct Report<'a> {
     pub observed: &'a Observed,
     /// The step that is about to be taken, or that ends the pass.
     pub plan: &'a Plan,
+    /// Whether a driver change waits.
+    pub waiting: &'a Waiting,
     /// The failure that stopped the pass, or that its pause is for.
     pub failure: Option<&'a Failure>,
     /// What has just been done to the release.
@@ -87,7 +90,8 @@ pub fn compute(report: &Report<'_>) -> Computed {
     let drifted = drifted::judge(report);
     let state = state(report, &operands, &installed, &drifted);
     let deciding = deciding(state, &configured, &installed.verdict, &operands, &drifted);
-    let description = description(report, deciding);
+    let driver_change = driver_change::judge(report);
+    let description = description(report, deciding, &driver_change);
     let ready = Verdict::new(state == State::Ready, deciding.reason, &description);
 
     let conditions = conditions::merge(
@@ -99,6 +103,7 @@ pub fn compute(report: &Report<'_>) -> Computed {
             (ConditionType::Installed, installed.verdict),
             (ConditionType::OperandsReady, operands.verdict),
             (ConditionType::Drifted, drifted.verdict),
+            (ConditionType::DriverChangePending, driver_change),
             (ConditionType::Ready, ready),
         ],
     );
@@ -110,8 +115,8 @@ pub fn compute(report: &Report<'_>) -> Computed {
         release: recorded(report),
         adoption: adoption::status(report),
         driver: match report.desired {
-            Ok(desired) => Some(desired.driver.status()),
-            Err(_) => report.previous.and_then(|previous| previous.driver.clone()),
+            Ok(desired) if !waits_whole(report) => Some(desired.driver.status()),
+            _ => report.previous.and_then(|previous| previous.driver.clone()),
         },
         node_feature_discovery: match report.desired {
             Ok(desired) => Some(desired.node_feature_discovery),
@@ -141,6 +146,11 @@ fn gpu_nodes(report: &Report<'_>) -> GpuNodesStatus {
     )
 }
 
+/// True where not even the values of the wanted release are applied yet.
+fn waits_whole(report: &Report<'_>) -> bool {
+    matches!(report.waiting, Waiting::Driver(wait) if wait.whole)
+}
+
 /// What `status.release` says: the revision that is as wanted, or else what was recorded before.
 fn recorded(report: &Report<'_>) -> Option<ReleaseStatus> {
     let previous = report.previous.and_then(|previous| previous.release.clone());
@@ -159,7 +169,10 @@ fn recorded(report: &Report<'_>) -> Option<ReleaseStatus> {
         chart_version: desired.chart.version.to_string(),
         app_version: desired.chart.app_version(),
         revision: i64::from(latest.number),
-        values_digest: desired.values_digest.clone(),
+        values_digest: match (report.waiting, &desired.held) {
+            (Waiting::Driver(_), Some(held)) => held.values_digest.clone(),
+            _ => desired.values_digest.clone(),
+        },
     })
 }
 
@@ -183,10 +196,14 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed, drifte
         Plan::Keep if is_about_drift(operands.state, drifted) => State::Warning,
         Plan::Keep => operands.state,
         // What is suspended is as good as it was; what was never finished waits for a user.
-        Plan::Hold(Hold::Suspended) if installed.verdict.is_true() => operands.state,
+        Plan::Hold(Hold::Suspended)
+        | Plan::Wait {
+            why: Wait::Drivers, ..
+        } if installed.verdict.is_true() => operands.state,
         Plan::Hold(_) => State::Warning,
         Plan::Wait { .. }
         | Plan::Look
+        | Plan::Read(_)
         | Plan::Compare
         | Plan::ReadExisting { .. }
         | Plan::ReadManifest { .. }
@@ -222,7 +239,7 @@ fn deciding<'a>(
     }
 }
 
-fn description(report: &Report<'_>, deciding: &Verdict) -> String {
+fn description(report: &Report<'_>, deciding: &Verdict, driver_change: &Verdict) -> String {
     let text = &deciding.message;
     let whole = match report.plan {
         Plan::Hold(hold @ Hold::Suspended) => format!("{text}; {hold}"),
@@ -230,6 +247,7 @@ fn description(report: &Report<'_>, deciding: &Verdict) -> String {
         Plan::Wait {
             why: Wait::Backoff, ..
         } if report.failure.is_some() => format!("{text}; it is tried again"),
+        _ if driver_change.is_true() => format!("{text}; {}", driver_change.message),
         _ => text.clone(),
     };
     whole.chars().take(conditions::MAX_MESSAGE).collect()

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Report;
 use super::conditions::Verdict;
+use super::driver_change::is_held;
 use super::nodes::Nodes;
 use crate::api::State;
 use crate::facts::{DriverFacts, HelmOwner, PolicyFacts, ReleaseFacts, Revision};
@@ -120,7 +121,8 @@ fn judge_stack(report: &Report<'_>, latest: &Revision) -> Operands {
     if let Some(judged) = nodes.judge(now, since, not_ready_since) {
         return judged;
     }
-    if let Some(image) = outdated_driver(report) {
+    let held = is_held(report);
+    if let Some(image) = outdated_driver(report).filter(|_| !held) {
         let message = format!("NVIDIA's gpu-operator still runs driver {image} and is about to replace it");
         return Operands::not(State::Processing, "DriverRollingOut", message).until(
             now,
@@ -131,7 +133,8 @@ fn judge_stack(report: &Report<'_>, latest: &Revision) -> Operands {
     let told = [
         (policy_state != "ready").then_some(error),
         driver.and_then(not_ready).map(|driver| &driver.error),
-    ];
+    ]
+    .map(|told| told.filter(|told| !(held && is_of_held_drivers(told.as_ref()))));
     let Some(told) = told
         .into_iter()
         .flatten()
@@ -157,6 +160,11 @@ fn is_ours(owner: Option<&HelmOwner>) -> bool {
 
 fn not_ready(driver: &DriverFacts) -> Option<&DriverFacts> {
     (driver.state.as_deref() != Some("ready")).then_some(driver)
+}
+
+/// True for what NVIDIA's operator says while it is kept from replacing drivers: they do not run the newest template.
+fn is_of_held_drivers(error: Option<&(String, String)>) -> bool {
+    error.is_some_and(|(reason, message)| reason == "DriverNotReady" || message.ends_with("[state-driver]"))
 }
 
 /// NVIDIA's controller has never looked at the object, so whatever else it said is older.

@@ -12,6 +12,7 @@ use crate::plan::{Action, Cause, Failure, Foreign};
 
 mod adoption;
 mod drift;
+mod driver_change;
 mod drivers;
 mod history;
 mod operands;
@@ -27,6 +28,7 @@ struct Case {
     desired: Result<Desired, Refusal>,
     observed: Observed,
     plan: Plan,
+    waiting: Waiting,
     failure: Option<Failure>,
     ended: Option<Ended>,
     drift_mode: DriftMode,
@@ -56,6 +58,7 @@ impl Case {
             desired,
             observed,
             plan: Plan::Keep,
+            waiting: Waiting::Nothing,
             failure: None,
             ended: None,
             drift_mode: DriftMode::Correct,
@@ -73,6 +76,7 @@ impl Case {
             desired: self.desired.as_ref(),
             observed: &self.observed,
             plan: &self.plan,
+            waiting: &self.waiting,
             failure: self.failure.as_ref(),
             ended: self.ended.as_ref(),
             drift_mode: self.drift_mode,

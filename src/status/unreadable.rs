@@ -19,16 +19,21 @@ pub fn unreadable(
     let message = format!("this version of the module cannot read the spec, correct it: {error}");
     let verdict = |kind| match kind {
         ConditionType::Configured | ConditionType::Ready => Verdict::no("SpecUnreadable", &message),
-        ConditionType::Installed | ConditionType::Drifted | ConditionType::OperandsReady => {
+        ConditionType::Installed
+        | ConditionType::OperandsReady
+        | ConditionType::Drifted
+        | ConditionType::DriverChangePending => {
             Verdict::unknown("SpecUnreadable", "not looked at, since the spec cannot be read")
         }
     };
     let verdicts = ConditionType::ALL.map(|kind| (kind, verdict(kind)));
     let mut conditions = conditions::merge(previous, generation, now, &verdicts);
-    let known = [ConditionType::Installed, ConditionType::OperandsReady].map(|kind| {
-        let previous = previous?;
-        condition(previous, kind)
-    });
+    let known = [
+        ConditionType::Installed,
+        ConditionType::OperandsReady,
+        ConditionType::DriverChangePending,
+    ]
+    .map(|kind| condition(previous?, kind));
     for known in known.into_iter().flatten() {
         if let Some(place) = conditions.iter_mut().find(|new| new.type_ == known.type_) {
             place.clone_from(known);

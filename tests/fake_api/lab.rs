@@ -190,7 +190,7 @@ fn catalogue(helm: &FakeHelm) -> Catalogue {
     for folder in [&charts, &data.path().join("charts")] {
         fs::create_dir(folder).expect("a folder");
     }
-    for file in ["defaults.yaml", "gardenlinux.yaml"] {
+    for file in ["defaults.yaml", "gardenlinux.yaml", "restarts.yaml"] {
         fs::copy(original.join(file), data.path().join(file)).expect("a file");
     }
     for chart in Catalogue::compiled_in().expect("the catalogue").charts() {

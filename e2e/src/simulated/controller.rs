@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::change::{Change, Kind};
 use super::faults::Faults;
 use super::operands::OPERANDS;
-use super::policy::{Setup, at, text};
+use super::policy::{Setup, UpgradePolicy, at, text};
 use super::status::{self, Verdict};
 use super::view::{View, has_gpu_label};
 use super::{daemon_set, driver, labelling, names, objects, stale, upgrade};
@@ -84,7 +84,8 @@ impl Pass<'_> {
             return Verdict::failed("ReconcileFailed", message);
         }
         let mut not_ready = Vec::new();
-        if !gpu_nodes.is_empty() && !self.serve_daemon_sets(&drivers) {
+        let served = gpu_nodes.is_empty() || self.serve_daemon_sets(&drivers);
+        if !served || self.holds_outdated(&drivers) {
             not_ready.push("state-driver");
         }
         for operand in &OPERANDS {
@@ -214,6 +215,16 @@ impl Pass<'_> {
                     .view
                     .daemon_set(text(daemon_set, "/metadata/name"))
                     .is_some_and(status::is_operand_ready)
+        })
+    }
+
+    /// While it replaces no driver by itself, the controller calls a driver DaemonSet whose Pods are outdated not ready
+    /// (seen with 26.3.3 and 26.7.0).
+    fn holds_outdated(&self, drivers: &[Value]) -> bool {
+        let held = !UpgradePolicy::of_policy(&self.setup).auto_upgrade;
+        held && drivers.iter().any(|driver| {
+            let daemon_set = self.view.daemon_set(text(driver, "/metadata/name"));
+            daemon_set.is_some_and(|daemon_set| !status::is_driver_ready(daemon_set))
         })
     }
 

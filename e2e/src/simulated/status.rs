@@ -103,7 +103,7 @@ fn seconds(now: Timestamp) -> String {
 /// Whether ClusterPolicy counts an operand's DaemonSet as ready: no Pod of it is unavailable.
 ///
 /// One that waits for no node is ready. A driver DaemonSet with Pods of an older template is ready
-/// too, as measured during driver changes.
+/// too, as measured during driver changes that the controller makes.
 pub fn is_operand_ready(daemon_set: &DaemonSet) -> bool {
     let Some(status) = daemon_set.status.as_ref().filter(|_| is_observed(daemon_set)) else {
         return false;

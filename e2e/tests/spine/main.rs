@@ -24,3 +24,4 @@ mod recovery;
 mod replicas;
 mod start;
 mod upgrade;
+mod work;

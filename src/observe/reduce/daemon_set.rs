@@ -47,6 +47,9 @@ fn of_release(set: &DaemonSet) -> Option<DaemonSetFacts> {
         name: set.name_any(),
         desired: status.map_or(0, |status| status.desired_number_scheduled),
         ready: status.map_or(0, |status| status.number_ready),
+        updated: status
+            .and_then(|status| status.updated_number_scheduled)
+            .unwrap_or(0),
         driver: is_driver.then(|| driver_image(set)).flatten(),
     })
 }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::api::{ANNOTATION_SPEC_DIGEST, NodeFeatureDiscovery};
+use crate::desired::DriverUpgrades;
 use crate::facts::{NodeFacts, Revision};
 use crate::helm::RevisionStatus;
 use crate::observe::reduce;
@@ -160,7 +161,8 @@ fn a_revision_is_read_from_labels() {
     let labels = json!({ "owner": "helm", "name": "gpu-operator", "version": "3", "status": "pending-upgrade",
         "gpu-manager.kyma-project.io/fingerprint": "abc", "gpu-manager.kyma-project.io/by": "gpu-manager-0",
         "gpu-manager.kyma-project.io/revision": "3", "gpu-manager.kyma-project.io/chart": "26.7.0",
-        "gpu-manager.kyma-project.io/node-feature-discovery": "Cluster" });
+        "gpu-manager.kyma-project.io/node-feature-discovery": "Cluster",
+        "gpu-manager.kyma-project.io/driver": "26.7.0_580_1.17.0_0123", "gpu-manager.kyma-project.io/driver-upgrades": "Held" });
     let expected = Revision {
         number: 3,
         uid: "u-3".to_owned(),
@@ -172,6 +174,8 @@ fn a_revision_is_read_from_labels() {
         chart: Some(Version::new(26, 7, 0)),
         node_feature_discovery: Some(NodeFeatureDiscovery::Cluster),
         layout: None,
+        driver: "26.7.0_580_1.17.0_0123".parse().ok(),
+        driver_upgrades: Some(DriverUpgrades::Held),
     };
     assert_eq!(secret(&labels), Some(expected));
 }
@@ -195,6 +199,7 @@ fn broken_labels_make_no_revision_and_foreign_ones_no_mark() {
         (foreign.fingerprint, foreign.by, foreign.meant),
         (None, None, None)
     );
+    assert_eq!((foreign.driver, foreign.driver_upgrades), (None, None));
 }
 
 #[test]

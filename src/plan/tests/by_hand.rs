@@ -126,10 +126,9 @@ impl Case {
     pub fn compared_as(self, chart: &str) -> Self {
         let mut case = self.compared(1, json!({}));
         let comparison = case.observed.comparison.as_mut().unwrap();
-        comparison.content = Some(RevisionContent {
-            chart_version: chart.parse().unwrap(),
-            values_digest: "theirs".to_owned(),
-        });
+        let content = comparison.content.as_mut().unwrap();
+        content.chart_version = chart.parse().unwrap();
+        content.values_digest = "theirs".to_owned();
         case
     }
 

@@ -28,6 +28,7 @@ fn observed(installed: Option<NodeFeatureDiscovery>) -> Observed {
             name: NFD_WORKER.to_owned(),
             desired: 3,
             ready: 3,
+            updated: 3,
             driver: None,
         }];
     }

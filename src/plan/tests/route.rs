@@ -152,6 +152,7 @@ fn drivers_roll_only_when_none_is_left_to_the_cluster_policy() {
         name: "driver".to_owned(),
         desired: 1,
         ready: 1,
+        updated: 1,
         driver: Some(DriverImage {
             owner: owner.to_owned(),
             image: String::new(),

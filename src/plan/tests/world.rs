@@ -8,8 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::*;
 use crate::api::{Operation, OperationKind, Outcome};
 use crate::catalogue::MinorVersion;
+use crate::desired::{DriverId, DriverUpgrades};
 use crate::drift::ObjectRef;
-use crate::facts::{ExistingContent, ExistingRelease, Orphan, Orphans};
+use crate::facts::{ExistingContent, ExistingRelease, GpuPod, Orphan, Orphans, WorkFacts};
 
 /// What strikes the next helm command that changes the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,10 @@ pub struct World<'a> {
     pub strikes: Vec<Strike>,
     /// Revisions that Helm cannot decode.
     pub undecodable: Vec<u32>,
+    /// A Pod uses a GPU for as long as the run lasts.
+    pub busy: bool,
+    /// The driver that the nodes run.
+    nodes_run: Option<DriverId>,
     /// What the revisions hold, by number.
     contents: BTreeMap<u32, RevisionContent>,
     now: Timestamp,
@@ -68,6 +73,8 @@ impl<'a> World<'a> {
             catalogue,
             strikes: Vec::new(),
             undecodable: Vec::new(),
+            busy: false,
+            nodes_run: None,
             contents,
             now: NOW,
             unmoved: None,
@@ -89,6 +96,10 @@ impl<'a> World<'a> {
                 Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
                 Plan::ReadManifest { .. } | Plan::Inspect(_) => unreachable!("drift is ignored here"),
                 Plan::FindOrphans(_) => self.find_orphans(),
+                Plan::Read(reading) => {
+                    assert_eq!(reading, Reading::GpuWork);
+                    self.look_for_work();
+                }
                 Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
                 Plan::ReadExisting { revision } => self.inspect(revision),
@@ -124,6 +135,32 @@ impl<'a> World<'a> {
             content: (!self.undecodable.contains(&latest.number))
                 .then(|| self.contents[&latest.number].clone()),
         });
+    }
+
+    /// GPU nodes run that driver, and a Pod may use one of them.
+    pub fn uses_gpus(&mut self, driver: DriverId, busy: bool) {
+        self.case.observed.gpu_nodes = vec![fixtures::node("gpu-0", 1)];
+        (self.nodes_run, self.busy) = (Some(driver), busy);
+    }
+
+    fn look_for_work(&mut self) {
+        let pod = GpuPod {
+            namespace: "team".to_owned(),
+            name: "train".to_owned(),
+        };
+        let pods = self.busy.then_some(pod).into_iter().collect();
+        self.case.observed.gpu_work = Some(WorkFacts::Read(pods));
+    }
+
+    /// The driver changes on the nodes, unless it is held.
+    fn roll(&mut self, to: &Step) {
+        if to.drivers == DriverUpgrades::AsConfigured {
+            let wanted = &self.case.desired.as_ref().unwrap().driver_id;
+            let busy = self.busy && !self.case.deleting;
+            let interrupts = busy && self.nodes_run.as_ref().is_some_and(|driver| driver != wanted);
+            assert!(!interrupts, "running work is interrupted: {:#?}", self.told);
+            self.nodes_run = self.nodes_run.is_some().then(|| wanted.clone());
+        }
     }
 
     /// Reads a revision that the module did not make, and that has no values.
@@ -255,18 +292,28 @@ impl<'a> World<'a> {
             return Err(Strike::Fails);
         }
         let desired = self.case.desired.as_ref().unwrap();
-        let (values, fingerprint) = if *to == desired.step {
-            (desired.values_digest.clone(), desired.fingerprint.to_string())
-        } else {
-            (format!("{to:?}"), format!("{to:?}"))
+        let (values, fingerprint) = match &desired.held {
+            _ if *to == desired.step => (desired.values_digest.clone(), desired.fingerprint.to_string()),
+            Some(held) if *to == desired.held_step() => {
+                (held.values_digest.clone(), held.fingerprint.to_string())
+            }
+            _ => (format!("{to:?}"), format!("{to:?}")),
+        };
+        let running = running_driver(&self.case.situation(self.now, self.catalogue));
+        let driver = match to.drivers {
+            DriverUpgrades::AsConfigured => Some(desired.driver_id.clone()),
+            DriverUpgrades::Held => running,
         };
         self.contents.insert(
             number,
             RevisionContent {
                 chart_version: to.chart.clone(),
                 values_digest: values,
+                driver: desired.driver_id.clone(),
+                holds_drivers: to.drivers == DriverUpgrades::Held,
             },
         );
+        self.roll(to);
         let status = match strike {
             Strike::None => RevisionStatus::Deployed,
             Strike::Fails => RevisionStatus::Failed,
@@ -284,6 +331,8 @@ impl<'a> World<'a> {
             chart: Some(to.chart.clone()),
             node_feature_discovery: None,
             layout: Some(to.layout),
+            driver,
+            driver_upgrades: Some(to.drivers),
         };
         self.add(revision);
         if strike == Strike::None {

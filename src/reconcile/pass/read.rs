@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{Acted, Pass};
 use crate::act::release;
+use crate::desired::Desired;
 use crate::facts::ReleaseFacts;
 use crate::helm::HelmError;
 use crate::observe::{self, OrphansError};
-use crate::plan::{Failure, Plan};
+use crate::plan::{Failure, Plan, Reading};
 
 impl Pass<'_> {
     /// Reads what the plan asks for.
@@ -15,6 +16,23 @@ impl Pass<'_> {
         match plan {
             Plan::ReadExisting { revision } => self.read_existing(*revision).await,
             _ => self.compare().await,
+        }
+    }
+
+    /// Reads what decides whether drivers may be replaced.
+    pub(super) async fn read_around_drivers(&mut self, reading: Reading) {
+        let client = &self.context.actor.client;
+        match reading {
+            Reading::GpuWork => {
+                let nodes = self.observed.gpu_nodes.iter().map(|node| node.name.clone());
+                let class = self.desired.as_ref().ok().and_then(Desired::runtime_class);
+                let work = observe::gpu_work(client, nodes.collect(), class, self.now()).await;
+                self.memory.found_work(&work, self.now());
+                self.observed.gpu_work = Some(work);
+            }
+            Reading::MaintenanceWindow => {
+                self.observed.maintenance = Some(observe::maintenance_window(client).await);
+            }
         }
     }
 
@@ -28,7 +46,8 @@ impl Pass<'_> {
         if !self.read_version().await {
             return Acted::Failed;
         }
-        match observe::read_through_helm(&self.context.actor.helm, &release(), &newest).await {
+        let restarts = &self.context.catalogue.restarts;
+        match observe::read_through_helm(&self.context.actor.helm, &release(), &newest, restarts).await {
             Ok(comparison) => {
                 self.observed.comparison.clone_from(&comparison);
                 let now = self.now();
@@ -58,7 +77,17 @@ impl Pass<'_> {
                 return Acted::Failed;
             }
         };
-        match observe::read_existing(&actor.helm, &release(), revision, &desired.chart, &archive).await {
+        let restarts = &self.context.catalogue.restarts;
+        match observe::read_existing(
+            &actor.helm,
+            &release(),
+            revision,
+            &desired.chart,
+            &archive,
+            restarts,
+        )
+        .await
+        {
             Ok(existing) => {
                 let existing = existing.map(Arc::new);
                 self.memory.existing.clone_from(&existing);

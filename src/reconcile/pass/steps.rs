@@ -8,7 +8,7 @@ use crate::facts::{Observed, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::observe;
-use crate::plan::{Action, Failure, NfdCrds};
+use crate::plan::{self, Action, Failure, NfdCrds};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
 
@@ -24,6 +24,8 @@ impl Pass<'_> {
     pub(super) async fn look(&mut self) {
         self.observed = Observed {
             comparison: self.observed.comparison.take(),
+            gpu_work: self.observed.gpu_work.take(),
+            maintenance: self.observed.maintenance.take(),
             existing: self.observed.existing.take(),
             ..observe_views(self.context, &self.memory)
         };
@@ -103,12 +105,14 @@ impl Pass<'_> {
                 return Ok(Acted::Failed);
             }
         };
+        let running_driver = plan::running_driver(&self.situation(self.now()));
         let around = self.observed.surroundings.as_ref();
         let subject = Subject {
             module: self.module,
             desired: step.as_ref().or_else(|| self.desired.as_ref().ok()),
             release: &self.observed.release,
             crds: &self.observed.crds,
+            running_driver: running_driver.as_ref(),
             nfd_crds: NfdCrds::of(
                 self.desired.as_ref().map_or_else(
                     |_| NodeFeatureDiscovery::default(),

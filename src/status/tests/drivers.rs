@@ -98,6 +98,7 @@ fn a_driver_that_is_not_the_wanted_one_is_not_ready() {
         name: "d".to_owned(),
         desired: 1,
         ready: 1,
+        updated: 1,
         driver: Some(DriverImage {
             owner: owner.to_owned(),
             image: format!("ghcr.io/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver:{tag}"),

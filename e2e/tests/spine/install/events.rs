@@ -81,12 +81,13 @@ fn conditions(module: &GpuModule) -> Conditions {
         .collect()
 }
 
-/// How often each condition came to each reason.
+/// How often each condition came to each reason. That no driver change waits is no news at first.
 fn changes(seen: &[Conditions]) -> BTreeMap<(String, String), i32> {
     let mut changes = BTreeMap::new();
     for pair in seen.windows(2) {
         for (kind, now) in &pair[1] {
-            if pair[0].get(kind) != Some(now) {
+            let before = pair[0].get(kind);
+            if before != Some(now) && (before.is_some() || now.1 != "NoDriverChange") {
                 *changes.entry((kind.clone(), now.1.clone())).or_default() += 1;
             }
         }

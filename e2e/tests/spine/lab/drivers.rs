@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::Mark;
 use e2e::wait::eventually;
 use gpu_manager::api::RELEASE_NAMESPACE;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
@@ -98,6 +99,49 @@ impl Lab {
         let all = drivers.names.iter().all(|name| deleted.contains(name));
         ensure!(all, "of {:?} only {deleted:?} were deleted", drivers.names);
         Ok(())
+    }
+
+    /// Waits until every driver DaemonSet has that in its image, whatever its Pods run.
+    pub async fn until_driver_daemon_sets(&self, image: &str) -> Result<()> {
+        let sets = Api::<DaemonSet>::namespaced(self.cluster.client(), RELEASE_NAMESPACE);
+        let params = ListParams::default().labels(DRIVER);
+        let changed = eventually("driver DaemonSets with the new image", STEP, async || {
+            let sets = sets.list(&params).await?.items;
+            let images: Vec<_> = sets
+                .iter()
+                .filter_map(|set| {
+                    set.spec
+                        .as_ref()?
+                        .template
+                        .spec
+                        .as_ref()?
+                        .containers
+                        .first()?
+                        .image
+                        .clone()
+                })
+                .collect();
+            ensure!(
+                !images.is_empty() && images.iter().all(|found| found.contains(image)),
+                "{images:?}"
+            );
+            Ok(())
+        });
+        changed.await.with_context(|| self.logs())
+    }
+
+    /// Waits until each of these Pods is gone, and fails if one was deleted before that revision was made.
+    pub async fn until_drivers_gone(&self, drivers: &RunningDrivers, revision: u32) -> Result<()> {
+        let pods = Api::<Pod>::namespaced(self.cluster.client(), RELEASE_NAMESPACE);
+        let params = ListParams::default().labels(DRIVER);
+        let gone = eventually("the old driver Pods to be gone", STEP, async || {
+            let left = pods.list(&params).await?.items;
+            let left: Vec<_> = left.iter().map(kube::ResourceExt::name_any).collect();
+            ensure!(drivers.names.iter().all(|name| !left.contains(name)), "{left:?}");
+            Ok(())
+        });
+        gone.await.with_context(|| self.logs())?;
+        self.ensure_drivers_outlived(drivers, revision)
     }
 
     /// Waits until both GPU nodes have a ready driver Pod of that kind and no other.

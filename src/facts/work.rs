@@ -1,0 +1,92 @@
+//! Pods outside of NVIDIA's stack that use a GPU: what a change of the driver would interrupt.
+
+use std::fmt;
+
+/// A Pod that uses a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GpuPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// GPU work on some nodes, as read at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkFacts {
+    /// Every Pod that uses a GPU there, in the order of namespaces and names.
+    Read(Vec<GpuPod>),
+    /// They cannot be read, for this reason: there may be some.
+    Unreadable(String),
+}
+
+impl WorkFacts {
+    /// True where it is known that no Pod uses a GPU.
+    pub fn is_idle(&self) -> bool {
+        *self == Self::Read(Vec::new())
+    }
+}
+
+/// Pods in words for the status: how many, in which namespaces, and the first three by name.
+#[derive(Clone, Copy, Debug)]
+pub struct PodList<'a>(pub &'a [GpuPod]);
+
+impl fmt::Display for PodList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 3;
+        let pods = self.0;
+        let mut namespaces: Vec<_> = pods.iter().map(|pod| pod.namespace.as_str()).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        if let [pod] = pods {
+            return write!(f, "1 Pod that uses a GPU ({}/{})", pod.namespace, pod.name);
+        }
+        let names: Vec<_> = pods
+            .iter()
+            .take(SHOWN)
+            .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+            .collect();
+        write!(
+            f,
+            "{} Pods that use GPUs in {} ",
+            pods.len(),
+            count(namespaces.len())
+        )?;
+        write!(f, "({}", names.join(", "))?;
+        if pods.len() > SHOWN {
+            write!(f, " and {} more", pods.len() - SHOWN)?;
+        }
+        f.write_str(")")
+    }
+}
+
+fn count(namespaces: usize) -> String {
+    if namespaces == 1 {
+        "1 namespace".to_owned()
+    } else {
+        format!("{namespaces} namespaces")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_pods_stays_short() {
+        let pod = |namespace: &str, name: &str| GpuPod {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let all = [pod("a", "x"), pod("a", "y"), pod("b", "x"), pod("c", "x")];
+        assert_eq!(PodList(&all[..1]).to_string(), "1 Pod that uses a GPU (a/x)");
+        assert_eq!(
+            PodList(&all[..2]).to_string(),
+            "2 Pods that use GPUs in 1 namespace (a/x, a/y)"
+        );
+        assert_eq!(
+            PodList(&all).to_string(),
+            "4 Pods that use GPUs in 3 namespaces (a/x, a/y, b/x and 1 more)"
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! No revision is left. Where objects of the release still stand, somebody deleted its Secrets: they are made the release's again, and
+//! nothing of them is deleted.
+
+use semver::Version;
+
+use super::release::{install, recorded_chart, start, upgrade, upgrade_to};
+use super::work::Running;
+use super::{Cause, Plan, Situation, route};
+use crate::catalogue::DriverLayout;
+use crate::desired::{Desired, DriverUpgrades, Step};
+use crate::facts::HelmOwner;
+
+/// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
+/// before the revisions are.
+pub fn stands(s: &Situation<'_>) -> bool {
+    let surroundings = s.observed.surroundings.as_ref();
+    let owner = surroundings.and_then(|around| around.cluster_role.as_ref());
+    owner.is_some_and(|owner| is_ours(owner.as_ref()))
+}
+
+fn is_ours(owner: Option<&HelmOwner>) -> bool {
+    owner.is_some_and(HelmOwner::is_module_release)
+}
+
+/// The next step where no revision is left.
+pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
+    match recorded_chart(s).filter(|_| stands(s)) {
+        None => over_what_stands(s, desired),
+        Some(chart) if s.catalogue.chart(&chart).is_some() && !changes_values(s, desired, &chart) => {
+            install(s, desired, record_anew(s, desired))
+        }
+        Some(chart) => {
+            let layout = route::usual_layout(s, &chart);
+            upgrade(s, desired, (layout, Running::UNKNOWN), &chart, Cause::RecordLost)
+        }
+    }
+}
+
+/// True where recording the chart anew would not leave the values as they were recorded.
+fn changes_values(s: &Situation<'_>, desired: &Desired, recorded: &Version) -> bool {
+    let known = s.recorded.map(|known| known.values_digest.as_str());
+    *recorded == desired.chart.version && known != Some(desired.values_digest.as_str())
+}
+
+/// Nothing is recorded either. Where a ClusterPolicy of the release stands, the chart that made it, by its label, is installed again
+/// with the driver where it is, so that nothing is changed over several lines at once.
+fn over_what_stands(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let mut policies = s.observed.policies.iter();
+    let standing = policies.find(|policy| is_ours(policy.owner.as_ref()));
+    let Some(chart) = standing.and_then(|policy| policy.chart.clone()) else {
+        return start(s, desired, Cause::Install);
+    };
+    let layout = standing_layout(s);
+    if chart >= desired.chart.version || s.catalogue.chart(&chart).is_none() {
+        return upgrade(s, desired, (layout, Running::UNKNOWN), &chart, Cause::RecordLost);
+    }
+    let again = Step {
+        chart,
+        layout,
+        drivers: DriverUpgrades::Held,
+    };
+    install(s, desired, upgrade_to(again, Cause::RecordLost))
+}
+
+/// Which object of the release's describes the driver.
+fn standing_layout(s: &Situation<'_>) -> DriverLayout {
+    let mut drivers = s.observed.drivers.iter();
+    if drivers.any(|driver| is_ours(driver.owner.as_ref())) {
+        DriverLayout::NvidiaDriver
+    } else {
+        DriverLayout::ClusterPolicy
+    }
+}
+
+/// The chart that was recorded is installed again over its objects, so that Helm knows them all; what is wanted follows from there.
+/// A later chart would leave behind what only the earlier one has.
+pub fn record_anew(s: &Situation<'_>, desired: &Desired) -> Plan {
+    let known = recorded_chart(s).filter(|chart| s.catalogue.chart(chart).is_some());
+    let again = known.filter(|chart| *chart != desired.chart.version);
+    let step = again.map_or_else(
+        || desired.step.clone(),
+        |chart| Step {
+            chart,
+            layout: standing_layout(s),
+            drivers: DriverUpgrades::Held,
+        },
+    );
+    upgrade_to(step, Cause::RecordLost)
+}
