@@ -1,6 +1,7 @@
 //! One pass: plan, act, look again, until nothing is left to do now.
 
 mod drift;
+mod end;
 mod read;
 mod steps;
 
@@ -22,10 +23,9 @@ use crate::desired::{self, Desired, Refusal};
 use crate::drift::ObjectRef;
 use crate::facts::{Observed, Seen};
 use crate::helm::RELEASE_FLAGS;
-use crate::kube_api::ApiError;
 use crate::memory::Memory;
-use crate::plan::{self, Action, Failure, Hold, Plan, Situation, Wait};
-use crate::status::{self, Computed, Ended, Report};
+use crate::plan::{self, Action, Hold, Plan, Situation};
+use crate::status::{self, Ended};
 
 /// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
 const MAX_STEPS: u32 = 12;
@@ -232,71 +232,5 @@ impl<'a> Pass<'a> {
     fn begun(&self) -> Option<&Operation> {
         let newest = self.previous()?.history.first();
         newest.filter(|operation| operation.outcome == Outcome::Running)
-    }
-
-    async fn end(&mut self, plan: &Plan) -> Result<Requeue, Error> {
-        if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
-            self.memory.attempts.succeeded();
-        }
-        let now = self.now();
-        let look = plan::waiting(&self.situation(now)).recheck(now);
-        let recheck = [self.publish(plan).await?, look].into_iter().flatten().min();
-        if *plan == Plan::Keep {
-            // Its values may be secret, and nobody asks for them any more.
-            self.memory.existing = None;
-            self.context.metrics.set_last_success(self.now());
-        }
-        let recheck = recheck.into_iter().chain(self.memory.nfd.due()).min();
-        let pause = plan::pause(plan, self.now(), recheck, self.memory.compare_at);
-        Ok(Requeue::requeue(pause))
-    }
-
-    /// The failure that is still in the way. What waits for somebody else is past it.
-    fn failure(&self, plan: &Plan) -> Option<&Failure> {
-        match plan {
-            Plan::Wait {
-                why:
-                    Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. } | Wait::Drivers,
-                ..
-            } => None,
-            _ => self.memory.attempts.last(),
-        }
-    }
-
-    /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
-    async fn publish(&mut self, plan: &Plan) -> Result<Option<Timestamp>, ApiError> {
-        // Another replica may lead by now, and knows better.
-        let Some(mandate) = (self.context.mandates)() else {
-            return Ok(None);
-        };
-        let now = self.now();
-        let waiting = plan::waiting(&self.situation(now));
-        let Computed { status, recheck } = status::compute(&Report {
-            now,
-            generation: self.generation,
-            deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
-            adopt: self.module.spec.adopt_existing_release == Some(true),
-            previous: self.previous(),
-            desired: self.desired.as_ref(),
-            observed: &self.observed,
-            plan,
-            waiting: &waiting,
-            failure: self.failure(plan),
-            ended: self.ended.as_ref(),
-            drift_mode: self.module.spec.drift_mode(),
-            drift: &self.memory.drift,
-            next_attempt: self.memory.attempts.blocked_until(self.now()),
-            handled_reconcile_at: self.forced_by.as_deref(),
-        });
-        self.context.metrics.show(Some(&status));
-        if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {
-            self.context
-                .publisher
-                .write(&mandate, self.module, self.previous(), &status)
-                .await?;
-        }
-        self.memory.written = Some(status);
-        self.ended = None;
-        Ok(recheck)
     }
 }
