@@ -12,9 +12,6 @@ use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{Comparison, ExistingContent, History, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RevisionStatus;
 
-/// How soon a step on the way is looked at again, besides by its events.
-const STEP_LOOK: SignedDuration = SignedDuration::from_secs(5);
-
 /// The next step towards `desired`.
 pub fn step(s: &Situation<'_>, desired: &Desired) -> Plan {
     let terminating = s
@@ -77,18 +74,14 @@ fn deployed(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
         _ => Cause::Changed,
     };
     let layout = route::layout_of(s, latest, &installed);
-    // Nothing is recorded while an adopted release goes its way.
-    let on_the_way = latest.made_by_module() && recorded_chart(s).is_none_or(|recorded| recorded < installed);
-    if on_the_way && !route::is_done(s, latest, layout) {
-        return Plan::Wait {
-            until: s.now + STEP_LOOK,
-            why: Wait::Step { at: installed },
-        };
+    if route::is_unfinished(s, desired, latest, (&installed, layout)) {
+        return route::finish(s, desired, latest, (installed, layout));
     }
     match upgrade(s, desired, (layout, driver_of(s, latest)), &installed, cause) {
         Plan::Act(Action::Upgrade { to, .. }) if held && to == desired.held_step() => {
             keep(s, desired, latest)
         }
+        wait @ Plan::Wait { .. } => route::meanwhile(s, desired, latest, &installed, wait),
         plan => plan,
     }
 }

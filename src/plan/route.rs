@@ -7,11 +7,17 @@
 use jiff::SignedDuration;
 use semver::Version;
 
-use super::{Situation, release};
+use super::{Cause, Plan, Situation, Wait, drift, foreign, held, release};
 use crate::api::{CLUSTER_POLICY_NAME, STACK_DEPLOYMENT};
 use crate::catalogue::{DriverLayout, MinorVersion};
 use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{ExistingContent, Revision};
+
+/// How soon a step on the way is looked at again, besides by its events.
+const STEP_LOOK: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long a step may take to come to its end until it is taken again.
+const STEP_LIMIT: SignedDuration = SignedDuration::from_mins(10);
 
 /// How long the old controller may outlive its Deployment's new Pod: the Pod's grace period and its Lease.
 const OLD_CONTROLLER_LIMIT: SignedDuration = SignedDuration::from_secs(30);
@@ -64,10 +70,66 @@ pub fn usual_layout(s: &Situation<'_>, chart: &Version) -> DriverLayout {
         .map_or(DriverLayout::ClusterPolicy, |chart| chart.driver_layout)
 }
 
+/// True for a step that others follow and that has not come to its end. Nothing is recorded while an adopted release goes its way, nor
+/// where a process died over an installation, which is no step.
+pub fn is_unfinished(
+    s: &Situation<'_>,
+    desired: &Desired,
+    latest: &Revision,
+    (at, layout): (&Version, DriverLayout),
+) -> bool {
+    let is_unrecorded = release::recorded_chart(s).is_none_or(|recorded| recorded < *at);
+    let is_step = latest.holds_drivers() || *at != desired.chart.version;
+    latest.made_by_module() && is_unrecorded && is_step && !is_done(s, latest, layout)
+}
+
+/// A step is waited for, and its objects are put right meanwhile. It is taken again if it does not come to its end: what keeps it from
+/// that may be in the values, and the user may have changed them since.
+pub fn finish(
+    s: &Situation<'_>,
+    desired: &Desired,
+    latest: &Revision,
+    (at, layout): (Version, DriverLayout),
+) -> Plan {
+    if s.now < latest.changed + STEP_LIMIT || s.catalogue.chart(&at).is_none() {
+        let wait = Plan::Wait {
+            until: s.now + STEP_LOOK,
+            why: Wait::Step { at: at.clone() },
+        };
+        return meanwhile(s, desired, latest, &at, wait);
+    }
+    let again = Step {
+        chart: at.clone(),
+        layout,
+        drivers: DriverUpgrades::Held,
+    };
+    match held::may_go(s, desired, held::driver_of(s, latest), again) {
+        Ok(to) => release::install(s, desired, release::upgrade_to(to, Cause::Retry)),
+        Err(wait @ Plan::Wait { .. }) => meanwhile(s, desired, latest, &at, wait),
+        Err(plan) => plan,
+    }
+}
+
+/// The objects of what runs are looked at while the next step waits.
+pub fn meanwhile(s: &Situation<'_>, desired: &Desired, latest: &Revision, at: &Version, wait: Plan) -> Plan {
+    let looked = if !foreign::is_ours(s) {
+        Plan::Keep
+    } else if *at == desired.chart.version {
+        drift::step(s, desired, latest)
+    } else {
+        // Those of the wanted chart are not the CRDs of this one.
+        drift::objects(s, latest)
+    };
+    match looked {
+        Plan::Keep => wait,
+        plan => plan,
+    }
+}
+
 /// True where the step after this revision may follow: NVIDIA's controller of this chart runs alone and has judged the
 /// ClusterPolicy, and after a move no driver is left to the ClusterPolicy. GPU nodes do not count: a pool that is broken or
 /// empty never blocks an upgrade.
-pub fn is_done(s: &Situation<'_>, revision: &Revision, layout: DriverLayout) -> bool {
+fn is_done(s: &Situation<'_>, revision: &Revision, layout: DriverLayout) -> bool {
     let controller = s
         .observed
         .deployments

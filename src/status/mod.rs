@@ -193,7 +193,10 @@ fn state(report: &Report<'_>, operands: &Operands, installed: &Installed, drifte
         return State::Deleting;
     }
     match report.plan {
-        Plan::Keep if is_about_drift(operands.state, drifted) => State::Warning,
+        Plan::Keep
+        | Plan::Wait {
+            why: Wait::Drivers, ..
+        } if is_about_drift(operands.state, drifted) => State::Warning,
         Plan::Keep => operands.state,
         // What is suspended is as good as it was; what was never finished waits for a user.
         Plan::Hold(Hold::Suspended)

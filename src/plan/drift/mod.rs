@@ -36,6 +36,15 @@ pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> P
     if corrects && !crds.is_empty() {
         return Plan::Act(Action::RestoreCrds { crds });
     }
+    objects(s, latest)
+}
+
+/// The next step about the objects of a revision, CRDs of its chart aside.
+pub(super) fn objects(s: &Situation<'_>, latest: &Revision) -> Plan {
+    if s.drift_mode == DriftMode::Ignore {
+        return Plan::Keep;
+    }
+    let corrects = s.drift_mode == DriftMode::Correct;
     let Some(manifest) = s.drift.manifest_of(latest) else {
         return Plan::ReadManifest {
             revision: latest.number,

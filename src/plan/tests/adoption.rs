@@ -140,6 +140,7 @@ fn between_the_steps_of_an_adoption_the_new_controller_is_waited_for() {
         latest.meant = Some(2);
         latest.chart = Some("26.7.0".parse().unwrap());
         latest.layout = Some(DriverLayout::ClusterPolicy);
+        latest.driver_upgrades = Some(DriverUpgrades::Held);
     });
     assert!(
         matches!(

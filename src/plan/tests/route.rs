@@ -112,8 +112,7 @@ fn without_a_driver_of_ours_there_is_nothing_to_move() {
 
 #[test]
 fn a_step_waits_for_nvidias_controller_and_for_nothing_else() {
-    let mut case = running("26.7.0", OLD);
-    case.recorded.as_mut().unwrap().chart_version = "26.3.3".to_owned();
+    let mut case = stuck("26.7.0", "26.3.3");
     case.observed.gpu_nodes = vec![fixtures::node("broken", 0)];
     let settled = NOW + SignedDuration::from_mins(1);
     let waits = |case: &Case, now| {
@@ -141,8 +140,8 @@ fn a_step_waits_for_nvidias_controller_and_for_nothing_else() {
 
 #[test]
 fn drivers_roll_only_when_none_is_left_to_the_cluster_policy() {
-    let mut case = running("26.7.0", NEW);
-    case.recorded.as_mut().unwrap().chart_version = "26.3.3".to_owned();
+    let mut case = stuck("26.7.0", "26.3.3");
+    case.change_latest(|latest| latest.layout = Some(NEW));
     case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
     case.observed.deployments = vec![DeploymentFacts {
         name: "gpu-operator".to_owned(),
@@ -172,4 +171,57 @@ fn drivers_roll_only_when_none_is_left_to_the_cluster_policy() {
         case.plan_at(settled),
         to("26.7.0", NEW, DriverUpgrades::AsConfigured)
     );
+}
+
+/// On the way at that chart, and NVIDIA's controller does not come up.
+fn stuck(chart: &str, before: &str) -> Case {
+    let mut case = running(chart, OLD);
+    case.recorded.as_mut().unwrap().chart_version = before.to_owned();
+    case.change_latest(|latest| latest.driver_upgrades = Some(DriverUpgrades::Held));
+    case
+}
+
+#[test]
+fn a_step_that_does_not_come_to_its_end_is_taken_again() {
+    for (chart, before) in [("26.3.3", "25.10.1"), ("26.7.0", "26.3.3")] {
+        let mut case = stuck(chart, before);
+        let minutes = |minutes| NOW + SignedDuration::from_mins(minutes);
+        assert!(matches!(case.plan_at(minutes(9)), Plan::Wait { .. }));
+        let again = Plan::Act(Action::Upgrade {
+            to: step(chart, OLD, DriverUpgrades::Held),
+            cause: Cause::Retry,
+        });
+        assert_eq!(
+            case.plan_at(minutes(10)),
+            again,
+            "the values may be others by now"
+        );
+        // Even then no driver is taken away from running work.
+        let driver = resolve(json!({})).unwrap().driver_id;
+        case.change_latest(|latest| latest.driver = Some(driver));
+        case.observed.gpu_nodes = vec![fixtures::node("gpu-0", 1)];
+        case.desired = resolve(json!({ "driver": { "mode": "Preinstalled" } }));
+        assert_eq!(case.plan_at(minutes(10)), Plan::Read(Reading::GpuWork));
+    }
+}
+
+#[test]
+fn objects_are_put_right_while_a_step_is_waited_for() {
+    for (chart, before) in [("26.3.3", "25.10.1"), ("26.7.0", "26.3.3")] {
+        let mut case = stuck(chart, before);
+        case.drift_mode = DriftMode::Correct;
+        for crd in &case.desired.as_ref().unwrap().chart.crds {
+            case.observed.crds.insert(crd.clone(), fixtures::crd(Some("d")));
+        }
+        assert!(matches!(case.plan(), Plan::ReadManifest { revision: 1, .. }));
+        case.suspended = true;
+        assert_eq!(case.plan(), Plan::Hold(Hold::Suspended));
+    }
+}
+
+#[test]
+fn an_installation_that_a_process_died_over_is_no_step_to_wait_for() {
+    let mut case = running("26.7.0", NEW);
+    case.recorded = None;
+    assert_eq!(case.plan(), to("26.7.0", NEW, DriverUpgrades::AsConfigured));
 }

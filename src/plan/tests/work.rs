@@ -237,6 +237,13 @@ fn a_change_of_the_mode_waits_as_a_whole_in_both_directions() {
         let why = Wait::Drivers;
         assert_eq!(case.plan(), Plan::Wait { until, why });
         assert!(matches!(case.waits(), Waiting::Driver(wait) if wait.whole));
+        // What runs is put right for as long as that takes.
+        case.drift_mode = DriftMode::Correct;
+        for crd in &case.desired.as_ref().unwrap().chart.crds {
+            case.observed.crds.insert(crd.clone(), fixtures::crd(Some("d")));
+        }
+        assert!(matches!(case.plan(), Plan::ReadManifest { revision: 1, .. }));
+        case.drift_mode = DriftMode::Ignore;
         case.observed.gpu_work = Some(idle());
         assert_eq!(case.plan(), to(AsConfigured, Cause::Changed));
     }
