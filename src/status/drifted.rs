@@ -4,8 +4,8 @@ use super::Report;
 use super::conditions::Verdict;
 use crate::api::DriftMode;
 use crate::drift::{Finding, ObjectRef, Repair};
-use crate::plan::Plan;
 use crate::plan::drift::{describe, lost_crds};
+use crate::plan::{Hold, Plan};
 
 /// The verdict, and whether a person must act.
 pub struct Drifted {
@@ -58,6 +58,12 @@ pub fn judge(report: &Report<'_>) -> Drifted {
         ));
     }
     let found = describe(findings.into_iter());
+    if matches!(report.plan, Plan::Hold(Hold::Suspended)) {
+        return calm(Verdict::yes(
+            "DriftFound",
+            format!("changed by others and left so while spec.suspend is true: {found}"),
+        ));
+    }
     calm(Verdict::yes(
         "Correcting",
         format!("changed by others and about to be put right: {found}"),

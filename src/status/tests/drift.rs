@@ -137,6 +137,8 @@ fn something_worse_comes_first() {
     found(&mut suspended, changed());
     suspended.plan = Plan::Hold(Hold::Suspended);
     assert_eq!(suspended.state(), State::Ready, "as good as it was");
+    let reason = suspended.reason(ConditionType::Drifted);
+    assert_eq!(reason, "DriftFound", "nothing is about to be put right");
 }
 
 fn reapply(case: &mut Case, why: &str) {
