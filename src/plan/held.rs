@@ -64,7 +64,13 @@ pub fn driver_of<'a>(s: &Situation<'a>, revision: &'a Revision) -> Running<'a> {
     let content = compared(s, revision).and_then(|found| found.content.as_ref());
     // Helm is asked for the newest revision only.
     let is_newest = newest.is_some_and(|newest| newest.uid == revision.uid);
-    Running::of(revision, content, is_newest)
+    let running = Running::of(revision, content, is_newest);
+    match s.desired {
+        Ok(desired) if is_wanted(s, revision, desired, DriverUpgrades::Held) => {
+            running.held_as_wanted(revision.changed)
+        }
+        _ => running,
+    }
 }
 
 /// The driver of what runs; `None` where nothing runs.

@@ -7,12 +7,15 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::Situation;
-use crate::api::UpgradePolicy;
+use crate::api::{STACK_DEPLOYMENT, UpgradePolicy};
 use crate::desired::{Desired, DriverDifference, DriverId};
 use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, Revision, RevisionContent, WorkFacts};
 
 /// How soon GPU work is looked at again while a change waits for its end.
 pub const WORK_LOOK: SignedDuration = SignedDuration::from_secs(30);
+
+/// How long NVIDIA's operator may take until a driver that was changed has reached the DaemonSets.
+const REACHED: SignedDuration = SignedDuration::from_mins(1);
 
 /// How soon the maintenance window is read again: somebody may move it.
 const WINDOW_LOOK: SignedDuration = SignedDuration::from_mins(5);
@@ -104,6 +107,8 @@ pub struct Running<'a> {
     pub driver: Option<&'a DriverId>,
     /// Drivers are held, so that the nodes may run something else than the release says.
     held: bool,
+    /// Since when the driver that is held is the wanted one, if it is.
+    held_as_wanted: Option<Timestamp>,
     /// Neither labels nor values of the revision are known.
     unread: bool,
 }
@@ -113,6 +118,7 @@ impl<'a> Running<'a> {
     pub const UNKNOWN: Self = Self {
         driver: None,
         held: false,
+        held_as_wanted: None,
         unread: false,
     };
 
@@ -122,17 +128,25 @@ impl<'a> Running<'a> {
             (Some(driver), _) => Self {
                 driver: Some(driver),
                 held: revision.holds_drivers(),
-                unread: false,
+                ..Self::UNKNOWN
             },
             (None, Some(compared)) => Self {
                 driver: Some(&compared.driver).filter(|_| !compared.holds_drivers),
                 held: compared.holds_drivers,
-                unread: false,
+                ..Self::UNKNOWN
             },
             (None, None) => Self {
                 unread: is_newest,
                 ..Self::UNKNOWN
             },
+        }
+    }
+
+    /// The same where the driver that is held has been the wanted one since then.
+    pub fn held_as_wanted(self, since: Timestamp) -> Self {
+        Self {
+            held_as_wanted: Some(since).filter(|_| self.held),
+            ..self
         }
     }
 
@@ -200,11 +214,11 @@ fn is_pending(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> boo
         return false;
     }
     let same = running.driver == Some(&desired.driver_id);
-    if running.held {
-        // Back to what ran: free, unless a node has come to the held driver meanwhile.
-        !same || some_run_the_held_one(s)
-    } else {
-        !same
+    // Back to what ran: free, unless a node has come to the held driver meanwhile.
+    match running.held_as_wanted {
+        _ if !same => true,
+        Some(since) => !all_run_the_held_one(s, since),
+        None => running.held && some_run_the_held_one(s),
     }
 }
 
@@ -220,4 +234,13 @@ fn is_rolling(s: &Situation<'_>) -> bool {
 fn some_run_the_held_one(s: &Situation<'_>) -> bool {
     let mut drivers = s.observed.daemon_sets.iter().filter(|set| set.driver.is_some());
     drivers.any(|set| set.updated > 0)
+}
+
+/// True where every node is known to run the driver that is held.
+fn all_run_the_held_one(s: &Situation<'_>, since: Timestamp) -> bool {
+    let mut deployments = s.observed.deployments.iter();
+    let controller = deployments.find(|deployment| deployment.name == STACK_DEPLOYMENT);
+    let has_reached_nodes = s.now >= since + REACHED && controller.is_some_and(|found| found.available);
+    let mut drivers = s.observed.daemon_sets.iter().filter(|set| set.driver.is_some());
+    has_reached_nodes && drivers.all(|set| set.updated >= set.desired)
 }
