@@ -130,16 +130,21 @@ fn bad(type_: &str) -> &'static str {
     }
 }
 
-/// An Event for objects that were put right; no condition need have changed by that.
+/// An Event for what was done without any condition that tells of it: objects were put right, or what a failed upgrade had left behind
+/// was deleted.
 fn correction(previous: Option<&GpuModuleStatus>, status: &GpuModuleStatus) -> Option<Event> {
     let newest = status.history.first()?;
     let known = previous.and_then(|previous| previous.history.first());
-    let put_right = newest.operation == OperationKind::Reapply && newest.outcome == Outcome::Succeeded;
-    (put_right && known != Some(newest)).then(|| Event {
+    let (reason, action) = match newest.operation {
+        OperationKind::Reapply => ("DriftCorrected", "Reapply"),
+        OperationKind::Prune => ("LeftoversDeleted", "Prune"),
+        _ => return None,
+    };
+    (newest.outcome == Outcome::Succeeded && known != Some(newest)).then(|| Event {
         type_: EventType::Normal,
-        reason: "DriftCorrected".to_owned(),
+        reason: reason.to_owned(),
         note: Some(newest.message.clone()),
-        action: "Reapply".to_owned(),
+        action: action.to_owned(),
         secondary: None,
     })
 }
@@ -232,5 +237,10 @@ mod tests {
         assert_eq!(event.note.unwrap(), "changed by others: ConfigMap a (data.x)");
         assert!(correction(Some(&corrected), &corrected).is_none());
         assert!(correction(Some(&corrected), &again).is_some());
+        let pruned = status(vec![operation(OperationKind::Prune, 4)]);
+        assert_eq!(
+            correction(Some(&again), &pruned).unwrap().reason,
+            "LeftoversDeleted"
+        );
     }
 }

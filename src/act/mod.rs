@@ -21,7 +21,7 @@ use crate::api::{
     LABEL_NFD, LABEL_REVISION, RELEASE_NAME, RELEASE_NAMESPACE,
 };
 use crate::desired::{Desired, DriverId, DriverUpgrades};
-use crate::facts::{CrdFacts, ReleaseFacts};
+use crate::facts::{CrdFacts, ReleaseFacts, Revision};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
 use crate::kube_api::ApiError;
 use crate::lease::Mandate;
@@ -170,7 +170,7 @@ impl Actor {
         let archive = self.charts.verified(&desired.chart)?;
         let options = UpgradeOptions {
             labels: self.labels(desired, subject),
-            description: describe(cause, subject.module, desired),
+            description: describe(cause, subject, desired),
             history_max: HISTORY_MAX,
             timeout: HOOK_TIMEOUT,
         };
@@ -270,16 +270,26 @@ pub fn release() -> ReleaseRef {
     }
 }
 
-/// One line for `helm history`.
-fn describe(cause: Cause, module: &GpuModule, desired: &Desired) -> String {
-    let generation = module.metadata.generation.unwrap_or_default();
+/// One line for `helm history`: whose wish it is, from which chart to which, and why.
+fn describe(cause: Cause, subject: &Subject<'_>, desired: &Desired) -> String {
+    let generation = subject.module.metadata.generation.unwrap_or_default();
     let chart = &desired.chart.version;
+    let before = match subject.release {
+        ReleaseFacts::Read(history) => history.last_good().and_then(Revision::own_chart),
+        ReleaseFacts::Unreadable => None,
+    };
+    let way = match before {
+        Some(before) if before != chart => format!("chart {before} -> {chart}"),
+        _ => format!("chart {chart}"),
+    };
+    let why = match (cause, before) {
+        (Cause::Changed, Some(before)) if before == chart => "values changed",
+        (Cause::Changed, Some(_)) => "another chart is wanted",
+        _ => cause.why(),
+    };
     let held = match desired.step.drivers {
         DriverUpgrades::AsConfigured => "",
         DriverUpgrades::Held => ", drivers held",
     };
-    format!(
-        "GpuModule generation {generation}, chart {chart}: {}{held}",
-        cause.why()
-    )
+    format!("GpuModule generation {generation}, {way}: {why}{held}")
 }

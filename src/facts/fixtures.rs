@@ -9,14 +9,17 @@ use super::{
     CrdFacts, HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
     SurroundingNamespace, Surroundings,
 };
-use crate::api::{NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE, ReleaseStatus};
+use crate::api::{
+    CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE,
+    ReleaseStatus,
+};
 use crate::catalogue::DriverLayout;
 use crate::helm::RevisionStatus;
 
 /// The time of every test that needs none in particular.
 pub const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// An empty cluster in which the module may act.
+/// An empty cluster in which the module may act, with the CRDs that an earlier install left.
 pub fn observed() -> Observed {
     Observed {
         unread: Vec::new(),
@@ -35,7 +38,9 @@ pub fn observed() -> Observed {
         daemon_sets: Vec::new(),
         neighbours: Vec::new(),
         deployments: Vec::new(),
-        crds: BTreeMap::new(),
+        crds: [CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD]
+            .map(|name| (name.to_owned(), crd(Some("d"))))
+            .into(),
         objects: BTreeMap::new(),
         kubernetes: "1.36".parse().unwrap(),
     }

@@ -18,6 +18,10 @@ impl HelmOwner {
     pub fn is_module_release(&self) -> bool {
         self.release == RELEASE_NAME && self.namespace == RELEASE_NAMESPACE
     }
+
+    fn of_module_release(owner: Option<&Self>) -> bool {
+        owner.is_some_and(Self::is_module_release)
+    }
 }
 
 /// A ClusterPolicy.
@@ -35,6 +39,13 @@ pub struct PolicyFacts {
     pub error: Option<(String, String)>,
 }
 
+impl PolicyFacts {
+    /// True where it belongs to the module's release, by name and namespace.
+    pub fn is_of_module_release(&self) -> bool {
+        HelmOwner::of_module_release(self.owner.as_ref())
+    }
+}
+
 /// An NVIDIADriver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverFacts {
@@ -46,6 +57,13 @@ pub struct DriverFacts {
     pub state: Option<String>,
     /// Reason and message of the condition `Error`, where it is True.
     pub error: Option<(String, String)>,
+}
+
+impl DriverFacts {
+    /// True where it belongs to the module's release, by name and namespace.
+    pub fn is_of_module_release(&self) -> bool {
+        HelmOwner::of_module_release(self.owner.as_ref())
+    }
 }
 
 /// A DaemonSet in the release's namespace.
@@ -112,4 +130,12 @@ pub struct Surroundings {
     pub namespace: SurroundingNamespace,
     /// Owner of ClusterRole `gpu-operator`, which every release of NVIDIA's chart has; outer `None`: there is none.
     pub cluster_role: Option<Option<HelmOwner>>,
+}
+
+impl Surroundings {
+    /// True where the ClusterRole belongs to the module's release, by name and namespace.
+    pub fn has_role_of_module_release(&self) -> bool {
+        let owner = self.cluster_role.as_ref().and_then(Option::as_ref);
+        HelmOwner::of_module_release(owner)
+    }
 }

@@ -49,6 +49,9 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
             why: Wait::ForeignOperation(latest.status),
         };
     }
+    if let Some(plan) = recovery::restore_first(s) {
+        return plan;
+    }
     Plan::Act(Action::Uninstall {
         hooks: s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS,
     })

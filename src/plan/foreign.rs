@@ -1,11 +1,11 @@
 //! Finds a stack that somebody else runs. It is never touched, whatever it is called.
 
-use super::Situation;
+use super::{Situation, unrecorded};
 use crate::api::{
     GPU_DRIVER_CRD, NODE_FEATURE_RULE_CRD, NodeFeatureDiscovery, OTHER_GPU_MODULE_CRD, STACK_CLUSTER_ROLE,
 };
 use crate::desired::Desired;
-use crate::facts::{HelmOwner, Neighbour, NeighbourKind, ReleaseFacts};
+use crate::facts::{HelmOwner, Neighbour, NeighbourKind, PolicyFacts, ReleaseFacts};
 
 /// Somebody else's stack.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -164,44 +164,34 @@ fn stack(s: &Situation<'_>) -> Option<Foreign> {
         return None;
     }
     // A release of the module's own name may be adopted, whoever made it; see `adoption`.
-    let may_be_ours = |owner: Option<&HelmOwner>| owner.is_some_and(HelmOwner::is_module_release);
-    let policies = &s.observed.policies;
-    if let Some(policy) = policies.iter().find(|policy| !may_be_ours(policy.owner.as_ref())) {
+    let mut policies = s.observed.policies.iter();
+    if let Some(policy) = policies.find(|policy| !policy.is_of_module_release()) {
         return Some(Foreign::object(
             "ClusterPolicy",
             &policy.name,
             policy.owner.as_ref(),
         ));
     }
-    match cluster_role(s) {
-        Some(owner) if !may_be_ours(owner.as_ref()) => {
-            Some(Foreign::object("ClusterRole", STACK_CLUSTER_ROLE, owner.as_ref()))
-        }
-        _ => None,
-    }
-}
-
-/// Owner of the stack's ClusterRole, where that was read and is there.
-fn cluster_role<'a>(s: &Situation<'a>) -> Option<&'a Option<HelmOwner>> {
-    s.observed.surroundings.as_ref()?.cluster_role.as_ref()
+    let surroundings = s.observed.surroundings.as_ref()?;
+    let owner = surroundings.cluster_role.as_ref()?.as_ref();
+    let is_foreign = !surroundings.has_role_of_module_release();
+    is_foreign.then(|| Foreign::object("ClusterRole", STACK_CLUSTER_ROLE, owner))
 }
 
 /// By which object a release of the module's name shows although no revision of it is left.
 pub fn stands_without_record(s: &Situation<'_>) -> Option<&'static str> {
-    let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
-    if s.observed.policies.iter().any(|policy| ours(&policy.owner)) {
+    if s.observed.policies.iter().any(PolicyFacts::is_of_module_release) {
         return Some("ClusterPolicy cluster-policy");
     }
-    cluster_role(s)
-        .filter(|owner| ours(owner))
-        .map(|_| "ClusterRole gpu-operator")
+    unrecorded::stands(s).then_some("ClusterRole gpu-operator")
 }
 
 /// Names of what the module's release had made and that is still there.
 pub fn left_behind(s: &Situation<'_>) -> Vec<String> {
-    let ours = |owner: &Option<HelmOwner>| owner.as_ref().is_some_and(HelmOwner::is_module_release);
-    let policies = s.observed.policies.iter().filter(|policy| ours(&policy.owner));
-    let drivers = s.observed.drivers.iter().filter(|driver| ours(&driver.owner));
+    let policies = s.observed.policies.iter();
+    let policies = policies.filter(|policy| policy.is_of_module_release());
+    let drivers = s.observed.drivers.iter();
+    let drivers = drivers.filter(|driver| driver.is_of_module_release());
     policies
         .map(|policy| format!("ClusterPolicy {}", policy.name))
         .chain(drivers.map(|driver| format!("NVIDIADriver {}", driver.name)))

@@ -2,9 +2,12 @@
 
 use super::release::{Unknown, chart_of, compared};
 use super::{Action, Obstacle, Plan, RECOVERY_FAILED, ROLLBACK_TRIES, Situation, Wait};
-use crate::api::OperationKind;
+use crate::api::{
+    CLUSTER_POLICY_CRD, NODE_FEATURE_RULE_CRD, NVIDIA_DRIVER_CRD, NodeFeatureDiscovery, OperationKind,
+};
 use crate::catalogue::MinorVersion;
 use crate::desired::Desired;
+use crate::drift::ObjectRef;
 use crate::facts::{History, Revision};
 use crate::helm::RevisionStatus;
 
@@ -64,11 +67,29 @@ fn free(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revisi
             Err(Unknown::Undecodable) => return discard(latest, Obstacle::AnotherLine),
         }
     }
+    if let Some(plan) = restore_first(s) {
+        return plan;
+    }
     // What was being uninstalled is brought back itself; of the rest what last worked, or what there is.
     Plan::Act(Action::Rollback {
         to: good.unwrap_or(latest).number,
         found: latest.status,
     })
+}
+
+/// Brings back the CRDs without which Helm can read no manifest that holds their objects: it neither rolls back nor uninstalls then, and
+/// an uninstall would still mark the release as `uninstalling`.
+pub fn restore_first(s: &Situation<'_>) -> Option<Plan> {
+    let desired = s.desired.ok()?;
+    let rule = desired.node_feature_discovery == NodeFeatureDiscovery::Cluster;
+    let needed = [CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD]
+        .into_iter()
+        .chain(rule.then_some(NODE_FEATURE_RULE_CRD));
+    let is_missing = |name: &&str| {
+        desired.chart.crds.iter().any(|known| known == name) && !s.observed.crds.contains_key(*name)
+    };
+    let crds: Vec<_> = needed.filter(is_missing).map(ObjectRef::crd).collect();
+    (!crds.is_empty()).then_some(Plan::Act(Action::RestoreCrds { crds }))
 }
 
 /// True where an operation that has not ended was the module's.

@@ -8,18 +8,13 @@ use super::work::Running;
 use super::{Cause, Plan, Situation, route};
 use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
-use crate::facts::HelmOwner;
+use crate::facts::{DriverFacts, Surroundings};
 
 /// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
 /// before the revisions are.
 pub fn stands(s: &Situation<'_>) -> bool {
     let surroundings = s.observed.surroundings.as_ref();
-    let owner = surroundings.and_then(|around| around.cluster_role.as_ref());
-    owner.is_some_and(|owner| is_ours(owner.as_ref()))
-}
-
-fn is_ours(owner: Option<&HelmOwner>) -> bool {
-    owner.is_some_and(HelmOwner::is_module_release)
+    surroundings.is_some_and(Surroundings::has_role_of_module_release)
 }
 
 /// The next step where no revision is left.
@@ -46,7 +41,7 @@ fn changes_values(s: &Situation<'_>, desired: &Desired, recorded: &Version) -> b
 /// with the driver where it is, so that nothing is changed over several lines at once.
 fn over_what_stands(s: &Situation<'_>, desired: &Desired) -> Plan {
     let mut policies = s.observed.policies.iter();
-    let standing = policies.find(|policy| is_ours(policy.owner.as_ref()));
+    let standing = policies.find(|policy| policy.is_of_module_release());
     let Some(chart) = standing.and_then(|policy| policy.chart.clone()) else {
         return start(s, desired, Cause::Install);
     };
@@ -64,8 +59,7 @@ fn over_what_stands(s: &Situation<'_>, desired: &Desired) -> Plan {
 
 /// Which object of the release's describes the driver.
 fn standing_layout(s: &Situation<'_>) -> DriverLayout {
-    let mut drivers = s.observed.drivers.iter();
-    if drivers.any(|driver| is_ours(driver.owner.as_ref())) {
+    if s.observed.drivers.iter().any(DriverFacts::is_of_module_release) {
         DriverLayout::NvidiaDriver
     } else {
         DriverLayout::ClusterPolicy

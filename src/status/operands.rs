@@ -10,7 +10,7 @@ use super::conditions::Verdict;
 use super::driver_change::is_held;
 use super::nodes::Nodes;
 use crate::api::State;
-use crate::facts::{DriverFacts, HelmOwner, PolicyFacts, ReleaseFacts, Revision};
+use crate::facts::{DriverFacts, PolicyFacts, ReleaseFacts, Revision};
 use crate::plan::Plan;
 
 /// How long a node, new or with a new release, may take until its GPUs can be used: NVIDIA's startup probe of the driver
@@ -98,12 +98,12 @@ fn judge_stack(report: &Report<'_>, latest: &Revision) -> Operands {
         .observed
         .policies
         .iter()
-        .find(|policy| is_ours(policy.owner.as_ref()));
+        .find(|policy| policy.is_of_module_release());
     let driver = report
         .observed
         .drivers
         .iter()
-        .find(|driver| is_ours(driver.owner.as_ref()));
+        .find(|driver| driver.is_of_module_release());
     let Some(PolicyFacts {
         state: Some(policy_state),
         error,
@@ -154,10 +154,6 @@ fn judge_stack(report: &Report<'_>, latest: &Revision) -> Operands {
     )
 }
 
-fn is_ours(owner: Option<&HelmOwner>) -> bool {
-    owner.is_some_and(HelmOwner::is_module_release)
-}
-
 fn not_ready(driver: &DriverFacts) -> Option<&DriverFacts> {
     (driver.state.as_deref() != Some("ready")).then_some(driver)
 }
@@ -187,18 +183,13 @@ fn outdated_driver<'a>(report: &Report<'a>) -> Option<&'a str> {
     };
     let prefix = desired.driver_image_prefix()?;
     let observed = report.observed;
-    let policies = observed
-        .policies
-        .iter()
-        .map(|policy| (&policy.name, &policy.owner));
-    let drivers = observed
-        .drivers
-        .iter()
-        .map(|driver| (&driver.name, &driver.owner));
+    let policies = observed.policies.iter();
+    let policies = policies.filter(|policy| policy.is_of_module_release());
+    let drivers = observed.drivers.iter();
+    let drivers = drivers.filter(|driver| driver.is_of_module_release());
     let ours: Vec<_> = policies
-        .chain(drivers)
-        .filter(|(_, owner)| is_ours(owner.as_ref()))
-        .map(|(name, _)| name)
+        .map(|policy| &policy.name)
+        .chain(drivers.map(|driver| &driver.name))
         .collect();
     let sets = observed.daemon_sets.iter().filter(|set| set.desired > 0);
     sets.filter_map(|set| set.driver.as_ref())

@@ -207,3 +207,18 @@ fn what_a_failed_upgrade_left_behind_is_looked_for_once_and_deleted() {
     case.orphans = orphans("4", &[]);
     assert_eq!(case.plan(), Plan::Keep);
 }
+
+#[test]
+fn crds_come_back_before_helm_has_to_read_a_manifest_that_needs_them() {
+    let crds = vec![ObjectRef::crd(crate::api::CLUSTER_POLICY_CRD)];
+    let restore = Plan::Act(Action::RestoreCrds { crds });
+    let mut pending = Case::ours(&[RevisionStatus::Deployed, RevisionStatus::PendingUpgrade]);
+    pending.observed.crds.remove(crate::api::CLUSTER_POLICY_CRD);
+    assert_eq!(pending.plan(), restore);
+    let mut deleting = Case::ours(&[RevisionStatus::Deployed]);
+    deleting.observed.crds.remove(crate::api::CLUSTER_POLICY_CRD);
+    deleting.deleting = true;
+    assert_eq!(deleting.plan(), restore);
+    deleting.observed.crds = fixtures::observed().crds;
+    assert_eq!(deleting.plan(), Plan::Act(Action::Uninstall { hooks: true }));
+}

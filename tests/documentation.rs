@@ -1,0 +1,264 @@
+//! Compares the documentation with what it speaks of: every reason, field, default and metric that a user can meet is written
+//! down, nothing is written down that is not there, and links lead somewhere.
+
+#![expect(clippy::expect_used, reason = "a test may stop at the first surprise")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpu_manager::catalogue::Catalogue;
+use gpu_manager::crds::crd;
+use serde_json::Value;
+
+/// Where reasons of conditions and Events come from.
+const SOURCES: &[&str] = &["plan", "status", "desired", "act", "reconcile", "publish.rs"];
+
+/// Words of the same shape that are no reasons.
+const NO_REASONS: &[&str] = &[
+    // Kinds.
+    "ClusterPolicy",
+    "ClusterRole",
+    "CustomResourceDefinition",
+    "NVIDIADriver",
+    "Namespace",
+    "RoleBinding",
+    "ServiceAccount",
+    // What others write into their conditions, and the statuses of conditions.
+    "DriverNotReady",
+    "Established",
+    "False",
+    "True",
+    "Unknown",
+    // Values of the chart and of labels.
+    "Always",
+    "AsConfigured",
+    "Held",
+    // What an Event is about, and the name of a struct.
+    "Publisher",
+    "Reapply",
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).expect(path)
+}
+
+/// The documentation.
+fn texts() -> Vec<PathBuf> {
+    let mut texts = files(&root().join("docs"), "md");
+    texts.push(root().join("README.md"));
+    texts
+}
+
+/// Files below a path, or the one file that it is.
+fn files(path: &Path, extension: &str) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let entries = fs::read_dir(path).expect("a folder");
+    let mut found = vec![];
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() || path.extension().is_some_and(|found| found == extension) {
+            found.extend(files(&path, extension));
+        }
+    }
+    found
+}
+
+fn is_test(path: &Path) -> bool {
+    let part = |part: &str| path.iter().any(|found| found == part);
+    part("tests") || part("tests.rs")
+}
+
+/// Words like `NodesNotUsable` in quotation marks.
+fn words(code: &str) -> BTreeSet<&str> {
+    let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or(code);
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines
+        .flat_map(|line| line.split('"').skip(1).step_by(2))
+        .filter(|text| is_word(text))
+        .collect()
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text.len() > 1
+        && text.chars().all(|c| c.is_ascii_alphanumeric())
+        && text.chars().any(|c| c.is_ascii_lowercase())
+}
+
+/// What stands in backticks.
+fn code_spans(text: &str) -> BTreeSet<&str> {
+    text.lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+#[test]
+fn every_reason_is_in_troubleshooting() {
+    let mut found = BTreeSet::new();
+    for source in SOURCES {
+        let code = files(&root().join("src").join(source), "rs");
+        for path in code.iter().filter(|path| !is_test(path)) {
+            let code = fs::read_to_string(path).expect("a text");
+            found.extend(words(&code).into_iter().map(ToOwned::to_owned));
+        }
+    }
+    let gone: Vec<_> = NO_REASONS.iter().filter(|word| !found.contains(**word)).collect();
+    assert!(
+        gone.is_empty(),
+        "no longer in the source, so not to be left out: {gone:?}"
+    );
+    found.retain(|word| !NO_REASONS.contains(&word.as_str()));
+
+    let text = read("docs/user/troubleshooting.md");
+    let told = code_spans(&text);
+    let missing: Vec<_> = found
+        .iter()
+        .filter(|reason| !told.contains(reason.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "reasons without an entry: {missing:?}");
+
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    let reasons = rows.filter_map(|row| row.split('|').nth(2)).flat_map(code_spans);
+    let stale: Vec<_> = reasons.filter(|reason| !found.contains(*reason)).collect();
+    assert!(
+        stale.is_empty(),
+        "entries of reasons that are not given: {stale:?}"
+    );
+}
+
+#[test]
+fn every_field_of_the_spec_is_in_the_configuration() {
+    let crd = serde_json::to_value(crd()).expect("a CRD");
+    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let mut fields = BTreeSet::new();
+    leaves(schema, "spec", &mut fields);
+    let text = read("docs/user/configuration.md");
+    let rows = text
+        .lines()
+        .filter(|line| line.contains(" | ") && line.starts_with("| `spec."));
+    let is_default = |row: &&str| row.split('|').count() == 5;
+    let told: BTreeSet<_> = rows
+        .filter(is_default)
+        .filter_map(|row| row.split('`').nth(1).map(ToOwned::to_owned))
+        .collect();
+    assert_eq!(told, fields);
+}
+
+fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match schema["properties"].as_object() {
+        Some(properties) => {
+            for (name, schema) in properties {
+                leaves(schema, &format!("{path}.{name}"), found);
+            }
+        }
+        None => drop(found.insert(path.to_owned())),
+    }
+}
+
+#[test]
+fn defaults_are_those_of_the_catalogue() {
+    let catalogue = Catalogue::compiled_in().expect("a catalogue");
+    let defaults = &catalogue.defaults;
+    let text = read("docs/user/configuration.md");
+    for (field, default) in [
+        ("chartVersion", defaults.chart_version.to_string()),
+        ("driver.branch", defaults.driver.branch.to_string()),
+        (
+            "driver.installerRelease",
+            defaults.driver.installer_release.clone(),
+        ),
+        ("driver.repository", defaults.driver.repository.clone()),
+    ] {
+        let row = format!("| `spec.{field}` | `{default}` |");
+        assert!(text.contains(&row), "{row}");
+    }
+    for version in catalogue.installable() {
+        assert!(text.contains(&format!("`{version}`")), "chart {version}");
+    }
+}
+
+#[test]
+fn every_metric_is_described() {
+    // With a sample of each: families without one are left out of an exposition.
+    let snapshots = files(&root().join("src/metrics/snapshots"), "snap");
+    let texts: Vec<_> = snapshots
+        .iter()
+        .map(|path| fs::read_to_string(path).expect("a text"))
+        .collect();
+    let names: BTreeSet<_> = texts
+        .iter()
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    assert!(names.len() > 5, "{names:?}");
+    let text = read("docs/user/monitoring.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let told: BTreeSet<_> = rows
+        .filter_map(|row| row.split('`').next())
+        .map(|name| name.strip_suffix("_total").unwrap_or(name))
+        .collect();
+    assert_eq!(told, names);
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut broken = vec![];
+    for path in texts() {
+        let text = fs::read_to_string(&path).expect("a text");
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for target in targets.filter(|target| !target.contains("://")) {
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let there = if file.is_empty() {
+                path.clone()
+            } else {
+                path.with_file_name(file)
+            };
+            let leads = if heading.is_empty() {
+                there.exists()
+            } else {
+                fs::read_to_string(&there).is_ok_and(|text| anchors(&text).contains(heading))
+            };
+            if !leads {
+                broken.push(format!("{}: {target}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+/// The anchors of the headings.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| {
+            let heading = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = heading
+                .chars()
+                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            kept.collect::<String>().replace(' ', "-")
+        })
+        .collect()
+}
+
+#[test]
+fn every_target_of_make_is_there() {
+    let makefile = read("Makefile");
+    let targets: BTreeSet<_> = makefile.lines().filter_map(|line| line.split_once(':')).collect();
+    let targets: BTreeSet<_> = targets.into_iter().map(|(name, _)| name).collect();
+    for path in texts() {
+        let text = fs::read_to_string(&path).expect("a text");
+        let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
+        let calls = lines.chain(code_spans(&text));
+        for call in calls.filter_map(|call| call.split_once("make ")) {
+            let target = call.1.split(' ').next().unwrap_or_default();
+            assert!(targets.contains(target), "{}: make {target}", path.display());
+        }
+    }
+}
