@@ -56,6 +56,11 @@ impl NodeFacts {
     pub const fn is_usable(&self) -> bool {
         self.ready && self.schedulable && self.allocatable > 0
     }
+
+    /// True where its GPUs work and only a cordon keeps Pods away.
+    pub const fn is_only_cordoned(&self) -> bool {
+        self.ready && !self.schedulable && self.allocatable > 0
+    }
 }
 
 /// True for a resource name that stands for a GPU or a part of one.

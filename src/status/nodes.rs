@@ -21,7 +21,7 @@ pub struct Nodes<'a> {
     starting: Vec<&'a NodeFacts>,
     /// Not usable, there when the release was made, and within their time.
     rolling: Vec<&'a NodeFacts>,
-    /// Not usable, and their time is up.
+    /// Not usable, and waiting changes nothing: cordoned, or their time is up.
     overdue: Vec<&'a NodeFacts>,
     /// Their driver is being replaced, or will be; some are usable.
     changing: usize,
@@ -54,7 +54,8 @@ impl<'a> Nodes<'a> {
                 nodes.failed.push(node);
             } else if replaced {
                 // Cordoned by NVIDIA's operator: neither late nor for a user to uncordon.
-            } else if report.now >= node.created.max(since) + STARTING_LIMIT {
+            } else if node.is_only_cordoned() || report.now >= node.created.max(since) + STARTING_LIMIT {
+                // A cordon outlives any time: nothing that runs there ends it.
                 nodes.overdue.push(node);
             } else if node.created > since {
                 nodes.starting.push(node);

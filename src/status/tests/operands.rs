@@ -65,6 +65,20 @@ fn processing_ends_in_a_state_that_names_the_nodes() {
 }
 
 #[test]
+fn a_cordon_is_told_at_once_since_nothing_is_being_set_up_behind_it() {
+    let mut case = Case::deployed(vec![node("a", 1), node("b", 1)]);
+    case.observed.gpu_nodes[0].schedulable = false;
+    assert_eq!(case.state(), State::Warning);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "NodesNotUsable");
+    let description = case.compute().status.description;
+    assert!(description.contains("(a), uncordon them"), "{description}");
+    // The operands do start on a cordoned node.
+    case.observed.gpu_nodes[0].allocatable = 0;
+    assert_eq!(case.state(), State::Processing);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "RollingOut");
+}
+
+#[test]
 fn a_node_that_joins_does_not_flap_the_state() {
     let mut case = Case::deployed(vec![node("a", 1)]);
     case.now = NOW + LATER;
