@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::api::GpuModuleStatus;
 use crate::facts::{Comparison, ExistingRelease, Orphans, WorkFacts};
 use crate::plan::{Attempts, DriftState, Settling, WORK_LOOK};
+use crate::status::Ended;
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -35,6 +36,8 @@ pub struct Memory {
     pub orphans: Option<Orphans>,
     /// What became of the release's objects.
     pub drift: DriftState,
+    /// What has been done to the release and is not in the status yet, oldest first.
+    pub ended: Vec<Ended>,
     /// The status as last written; the object in the watch's cache may be older.
     pub written: Option<GpuModuleStatus>,
 }
@@ -53,6 +56,7 @@ impl Memory {
             unmoved: None,
             orphans: None,
             drift: DriftState::default(),
+            ended: Vec::new(),
             written: None,
         }
     }

@@ -54,7 +54,7 @@ impl Options {
             catalogue: None,
             helm: None,
             identity: "gpu-manager-0".to_owned(),
-            lease_duration: 6,
+            lease_duration: 15,
             foreign_operation_limit: 600,
             log_level: format!("{DEFAULT_FILTER},gpu_manager=debug"),
             program: None,

@@ -25,7 +25,7 @@ use crate::facts::{Observed, Seen};
 use crate::helm::RELEASE_FLAGS;
 use crate::memory::Memory;
 use crate::plan::{self, Action, Hold, Plan, Situation};
-use crate::status::{self, Ended};
+use crate::status;
 
 /// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
 const MAX_STEPS: u32 = 12;
@@ -63,8 +63,6 @@ pub struct Pass<'a> {
     memory: Memory,
     comparison_due: bool,
     forced_by: Option<String>,
-    /// What has been done to the release and is not in the status yet.
-    ended: Option<Ended>,
     /// Objects of the release as read in this pass.
     seen: BTreeMap<ObjectRef, Seen>,
     /// CRDs of the chart that were applied in this pass.
@@ -108,7 +106,6 @@ impl<'a> Pass<'a> {
             observed,
             comparison_due: now >= memory.compare_at,
             forced_by,
-            ended: None,
             seen: BTreeMap::new(),
             restored: Vec::new(),
             failed: false,
@@ -207,7 +204,7 @@ impl<'a> Pass<'a> {
             orphans: self.memory.orphans.as_ref(),
             attempts: &self.memory.attempts,
             comparison_due: self.comparison_due || self.is_unmoved(),
-            interrupted: self.begun().filter(|_| self.ended.is_none()),
+            interrupted: self.begun().filter(|_| self.memory.ended.is_empty()),
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
         }

@@ -37,20 +37,24 @@ pub fn append(report: &Report<'_>) -> Vec<Operation> {
         Some((first, earlier)) if first.outcome == Outcome::Running => (Some(first), earlier),
         _ => (None, before),
     };
-    let ended = report.ended.and_then(|ended| operation(report, earlier, ended));
-    let closed = ended.or_else(|| {
-        begun.map(|begun| Operation {
+    let mut kept = earlier.to_vec();
+    // Only what is told before it begins can be what has begun.
+    let has_ended = report.ended.iter().any(|ended| ended.action.changes_release());
+    if let Some(begun) = begun.filter(|_| !has_ended) {
+        let interrupted = Operation {
             outcome: Outcome::Interrupted,
             ..begun.clone()
-        })
-    });
+        };
+        kept = keep(interrupted, &kept);
+    }
+    for ended in report.ended {
+        if let Some(closed) = operation(report, &kept, ended) {
+            kept = keep(closed, &kept);
+        }
+    }
     let opened = match report.plan {
-        Plan::Act(action) if action.changes_release() => begin(report, earlier, action),
+        Plan::Act(action) if action.changes_release() => begin(report, &kept, action),
         _ => None,
-    };
-    let kept = match closed {
-        Some(new) => keep(new, earlier),
-        None => earlier.to_vec(),
     };
     opened.into_iter().chain(kept).take(KEPT).collect()
 }

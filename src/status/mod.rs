@@ -61,8 +61,8 @@ pub struct Report<'a> {
     pub waiting: &'a Waiting,
     /// The failure that stopped the pass, or that its pause is for.
     pub failure: Option<&'a Failure>,
-    /// What has just been done to the release.
-    pub ended: Option<&'a Ended>,
+    /// What has been done to the release since the status before, oldest first.
+    pub ended: &'a [Ended],
     /// When the next try is, after a failure.
     pub next_attempt: Option<Timestamp>,
     /// `spec.drift.mode`.

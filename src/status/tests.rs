@@ -30,7 +30,7 @@ struct Case {
     plan: Plan,
     waiting: Waiting,
     failure: Option<Failure>,
-    ended: Option<Ended>,
+    ended: Vec<Ended>,
     drift_mode: DriftMode,
     drift: DriftState,
 }
@@ -60,7 +60,7 @@ impl Case {
             plan: Plan::Keep,
             waiting: Waiting::Nothing,
             failure: None,
-            ended: None,
+            ended: Vec::new(),
             drift_mode: DriftMode::Correct,
             drift: DriftState::default(),
         }
@@ -78,7 +78,7 @@ impl Case {
             plan: &self.plan,
             waiting: &self.waiting,
             failure: self.failure.as_ref(),
-            ended: self.ended.as_ref(),
+            ended: &self.ended,
             drift_mode: self.drift_mode,
             drift: &self.drift,
             next_attempt: None,

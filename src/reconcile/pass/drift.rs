@@ -140,9 +140,9 @@ impl Pass<'_> {
                 Err(error) => failure = Some(api_failure(&error)),
             }
         }
-        if done {
-            // Where the pass has done something greater, the history tells of that.
-            self.ended.get_or_insert_with(|| Ended {
+        // Where something greater was done before it, the history tells of that.
+        if done && self.memory.ended.is_empty() {
+            self.memory.ended.push(Ended {
                 action: Action::Reapply {
                     objects: objects.to_vec(),
                     why: why.to_owned(),

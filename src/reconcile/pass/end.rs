@@ -59,7 +59,7 @@ impl Pass<'_> {
             plan,
             waiting: &waiting,
             failure: self.failure(plan),
-            ended: self.ended.as_ref(),
+            ended: &self.memory.ended,
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
@@ -73,7 +73,7 @@ impl Pass<'_> {
                 .await?;
         }
         self.memory.written = Some(status);
-        self.ended = None;
+        self.memory.ended.clear();
         Ok(recheck)
     }
 }

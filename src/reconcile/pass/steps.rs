@@ -143,7 +143,7 @@ impl Pass<'_> {
                 if let Action::RestoreCrds { crds } = action {
                     self.restored(crds);
                 }
-                self.ended = Some(Ended {
+                self.memory.ended.push(Ended {
                     action: action.clone(),
                     failure: None,
                 });
@@ -154,7 +154,7 @@ impl Pass<'_> {
             Err(ActError::Api(error)) if error.is_conflict() => Err(error.into()),
             Err(ActError::Api(error)) if *action == Action::RemoveFinalizer => Err(error.into()),
             Err(error) => {
-                self.ended = Some(Ended {
+                self.memory.ended.push(Ended {
                     action: action.clone(),
                     failure: Some(error.to_string()),
                 });

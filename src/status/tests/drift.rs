@@ -140,13 +140,13 @@ fn something_worse_comes_first() {
 }
 
 fn reapply(case: &mut Case, why: &str) {
-    case.ended = Some(Ended {
+    case.ended = vec![Ended {
         action: Action::Reapply {
             objects: vec![conf()],
             why: why.to_owned(),
         },
         failure: None,
-    });
+    }];
     case.previous = Some(case.compute().status);
 }
 
@@ -154,10 +154,10 @@ fn reapply(case: &mut Case, why: &str) {
 fn corrections_never_push_everything_else_out_of_the_history() {
     let mut case = compared();
     for _ in 0..4 {
-        case.ended = Some(Ended {
+        case.ended = vec![Ended {
             action: upgrade(Cause::Changed),
             failure: None,
-        });
+        }];
         case.previous = Some(case.compute().status);
     }
     let operations = |case: &Case| {

@@ -20,10 +20,10 @@ fn told(history: &[Operation]) -> Vec<(OperationKind, Outcome, Option<i64>)> {
 #[test]
 fn history_keeps_the_last_ten_operations_newest_first_with_reasons() {
     let mut case = Case::deployed(vec![]);
-    case.ended = Some(Ended {
+    case.ended = vec![Ended {
         action: upgrade(Cause::Install),
         failure: None,
-    });
+    }];
     let first = case.compute().status;
     assert_eq!(first.history[0].operation, OperationKind::Install);
     assert_eq!(
@@ -33,10 +33,10 @@ fn history_keeps_the_last_ten_operations_newest_first_with_reasons() {
     assert_eq!(first.history[0].message, "install");
 
     case.previous = Some(first);
-    case.ended = Some(Ended {
+    case.ended = vec![Ended {
         action: upgrade(Cause::Changed),
         failure: Some("helm says no".to_owned()),
-    });
+    }];
     let second = case.compute().status;
     assert_eq!(second.history.len(), 2);
     assert_eq!(second.history[0].from.as_deref(), Some("26.7.0"));
@@ -46,11 +46,11 @@ fn history_keeps_the_last_ten_operations_newest_first_with_reasons() {
     );
 
     for number in 0..20 {
-        case.ended.as_mut().unwrap().failure = Some(format!("helm says no for the {number}. time"));
+        case.ended[0].failure = Some(format!("helm says no for the {number}. time"));
         case.previous = Some(case.compute().status);
     }
     assert_eq!(case.compute().status.history.len(), 10);
-    case.ended = None;
+    case.ended.clear();
     assert_eq!(
         case.compute().status.history,
         case.previous.as_ref().unwrap().history,
@@ -74,10 +74,10 @@ fn what_begins_is_told_and_becomes_what_it_came_to() {
     let Plan::Act(action) = std::mem::replace(&mut case.plan, Plan::Act(upgrade(Cause::Changed))) else {
         panic!("no action")
     };
-    case.ended = Some(Ended {
+    case.ended = vec![Ended {
         action,
         failure: None,
-    });
+    }];
     let next = case.compute().status.history;
     let expected = [
         (OperationKind::Upgrade, Outcome::Running, Some(2)),
@@ -86,7 +86,7 @@ fn what_begins_is_told_and_becomes_what_it_came_to() {
     assert_eq!(told(&next), expected);
 
     // Another process finds it begun.
-    case.ended = None;
+    case.ended.clear();
     case.plan = Plan::Keep;
     case.previous = Some(begun);
     let found = case.compute().status.history;
@@ -99,10 +99,10 @@ fn what_begins_is_told_and_becomes_what_it_came_to() {
 #[test]
 fn tries_that_fail_alike_are_one_entry() {
     let mut case = Case::deployed(vec![]);
-    case.ended = Some(ended(None));
+    case.ended = vec![ended(None)];
     for failure in ["no", "no", "no", "never"] {
         case.previous = Some(case.compute().status);
-        case.ended = Some(ended(Some(failure)));
+        case.ended = vec![ended(Some(failure))];
     }
     let history = case.compute().status.history;
     let messages: Vec<_> = history
@@ -110,4 +110,27 @@ fn tries_that_fail_alike_are_one_entry() {
         .map(|operation| operation.message.as_str())
         .collect();
     assert_eq!(messages, ["never", "no", Cause::Changed.why()]);
+}
+
+#[test]
+fn what_follows_an_upgrade_in_the_same_pass_does_not_hide_it() {
+    let mut case = Case::deployed(vec![]);
+    case.plan = Plan::Act(upgrade(Cause::Retry));
+    let begun = case.compute().status;
+    case.previous = Some(begun);
+    case.plan = Plan::Keep;
+    let prune = Ended {
+        action: Action::Prune { objects: vec![] },
+        failure: None,
+    };
+    case.ended = vec![ended(None), prune.clone()];
+    let pruned = (OperationKind::Prune, Outcome::Succeeded, Some(1));
+    let upgraded = |outcome, revision| (OperationKind::Upgrade, outcome, Some(revision));
+    let history = case.compute().status.history;
+    assert_eq!(told(&history), [pruned, upgraded(Outcome::Succeeded, 1)]);
+
+    // The process that upgraded is dead, and the next one has only cleared up.
+    case.ended = vec![prune];
+    let history = case.compute().status.history;
+    assert_eq!(told(&history), [pruned, upgraded(Outcome::Interrupted, 2)]);
 }
