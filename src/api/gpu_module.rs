@@ -56,6 +56,7 @@ pub struct GpuModuleSpec {
     /// When a change that restarts GPU drivers may begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<UpgradeSpec>,
+
     /// What happens when somebody changes objects of the release by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftSpec>,
@@ -131,16 +132,6 @@ pub enum UpgradePolicy {
     Immediate,
 }
 
-impl GpuModuleSpec {
-    /// What a change that restarts GPU drivers waits for, with the default filled in.
-    pub fn upgrade_policy(&self) -> UpgradePolicy {
-        self.upgrade
-            .as_ref()
-            .and_then(|upgrade| upgrade.policy)
-            .unwrap_or_default()
-    }
-}
-
 /// What happens when somebody changes objects of the release by hand.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -164,6 +155,14 @@ pub enum DriftMode {
 }
 
 impl GpuModuleSpec {
+    /// What a change that restarts GPU drivers waits for, with the default filled in.
+    pub fn upgrade_policy(&self) -> UpgradePolicy {
+        self.upgrade
+            .as_ref()
+            .and_then(|upgrade| upgrade.policy)
+            .unwrap_or_default()
+    }
+
     /// `spec.drift.mode`, or its default.
     pub fn drift_mode(&self) -> DriftMode {
         let drift = self.drift.as_ref();

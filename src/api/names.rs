@@ -6,7 +6,7 @@ pub const MODULE_NAME: &str = "default";
 pub const RELEASE_NAME: &str = "gpu-operator";
 /// Namespace of the Helm release and of NVIDIA's operands.
 pub const RELEASE_NAMESPACE: &str = "gpu-operator";
-/// Name of NVIDIA's ClusterPolicy and of the ClusterRole of its controller, both fixed by the chart.
+/// Name of NVIDIA's ClusterPolicy, fixed by the chart.
 pub const CLUSTER_POLICY_NAME: &str = "cluster-policy";
 /// Name of the ClusterRole that every release of NVIDIA's chart creates, whatever the release is called.
 pub const STACK_CLUSTER_ROLE: &str = "gpu-operator";
@@ -53,7 +53,6 @@ pub const KYMA_MODULE: &str = "gpu";
 pub const ANNOTATION_RECONCILE_AT: &str = "gpu-manager.kyma-project.io/reconcile-at";
 /// Annotation on CRDs that the operator applied: SHA-256 of the applied spec.
 pub const ANNOTATION_SPEC_DIGEST: &str = "gpu-manager.kyma-project.io/spec-digest";
-
 /// Annotation on CRDs that the operator applied: the generation that the spec then had. A later one means that somebody else
 /// has changed the spec.
 pub const ANNOTATION_SPEC_GENERATION: &str = "gpu-manager.kyma-project.io/spec-generation";

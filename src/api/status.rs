@@ -240,9 +240,9 @@ pub enum ConditionType {
     Installed,
     /// NVIDIA's operands work on the GPU nodes.
     OperandsReady,
-    /// Objects of the release are other than the release made them. True is the bad case.
+    /// Objects of the release are other than the release made them. False is good.
     Drifted,
-    /// A change that restarts drivers waits. False is the good case.
+    /// A change that restarts drivers waits. False is the usual case; True is nothing bad.
     DriverChangePending,
     /// True exactly when the state is Ready.
     Ready,

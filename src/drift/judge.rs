@@ -21,6 +21,15 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The whole object is missing.
+    pub const fn missing() -> Self {
+        Self {
+            fields: Vec::new(),
+            managers: Vec::new(),
+            repair: Repair::Create,
+        }
+    }
+
     /// True where the API server does not let it be put right as things are.
     pub const fn is_impossible(&self) -> bool {
         matches!(self.repair, Repair::Impossible(_))

@@ -4,6 +4,7 @@
 //! reconcile. No I/O and no clock here.
 
 mod existing;
+mod few;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod neighbour;
@@ -14,6 +15,7 @@ mod window;
 mod work;
 
 pub use existing::{ExistingContent, ExistingRelease};
+pub use few::first_few;
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{DriverChange, NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
 pub use release::{History, Revision};
@@ -21,7 +23,6 @@ pub use stack::{
     CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts,
     SurroundingNamespace, Surroundings,
 };
-
 pub use window::{MaintenanceWindow, WindowError, WindowFacts};
 pub use work::{GpuPod, PodList, WorkFacts};
 
@@ -41,6 +42,16 @@ pub enum ReleaseFacts {
     Unreadable,
     /// Every revision that Helm has of the release.
     Read(History),
+}
+
+impl ReleaseFacts {
+    /// The newest revision, where there is one that may be read.
+    pub fn latest(&self) -> Option<&Revision> {
+        match self {
+            Self::Unreadable => None,
+            Self::Read(history) => history.latest(),
+        }
+    }
 }
 
 /// What a real comparison through Helm found out about a revision.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::first_few;
+
 /// A Pod that uses a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GpuPod {
@@ -33,7 +35,6 @@ pub struct PodList<'a>(pub &'a [GpuPod]);
 
 impl fmt::Display for PodList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 3;
         let pods = self.0;
         let mut namespaces: Vec<_> = pods.iter().map(|pod| pod.namespace.as_str()).collect();
         namespaces.sort_unstable();
@@ -41,22 +42,14 @@ impl fmt::Display for PodList<'_> {
         if let [pod] = pods {
             return write!(f, "1 Pod that uses a GPU ({}/{})", pod.namespace, pod.name);
         }
-        let names: Vec<_> = pods
-            .iter()
-            .take(SHOWN)
-            .map(|pod| format!("{}/{}", pod.namespace, pod.name))
-            .collect();
+        let names = pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name));
         write!(
             f,
-            "{} Pods that use GPUs in {} ",
+            "{} Pods that use GPUs in {} ({})",
             pods.len(),
-            count(namespaces.len())
-        )?;
-        write!(f, "({}", names.join(", "))?;
-        if pods.len() > SHOWN {
-            write!(f, " and {} more", pods.len() - SHOWN)?;
-        }
-        f.write_str(")")
+            count(namespaces.len()),
+            first_few(names)
+        )
     }
 }
 

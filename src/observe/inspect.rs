@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 
 use super::kinds::Kinds;
-use crate::drift::{Finding, Manifest, Mark, ObjectRef, Repair, judge, refused};
+use crate::drift::{Finding, Manifest, Mark, ObjectRef, judge, refused};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 
 /// Objects that are looked at at once.
@@ -55,14 +55,14 @@ async fn inspect_one(
         finding,
     };
     let Some(served) = kinds.resolve(&object.kind).await? else {
-        return Ok(inspection(None, Some(missing())));
+        return Ok(inspection(None, Some(Finding::missing())));
     };
     let api = served.api::<DynamicObject>(kinds.client(), object.namespace.as_deref());
     let wanted = served.place(wanted);
     let mut before = None;
     loop {
         let Some(live) = read(&api, object).await? else {
-            return Ok(inspection(None, Some(missing())));
+            return Ok(inspection(None, Some(Finding::missing())));
         };
         let mark = Some(Mark::of(&live.metadata));
         let finding = match before {
@@ -74,14 +74,6 @@ async fn inspect_one(
             return Ok(inspection(mark, None));
         }
         before = Some((mark, finding));
-    }
-}
-
-fn missing() -> Finding {
-    Finding {
-        fields: Vec::new(),
-        managers: Vec::new(),
-        repair: Repair::Create,
     }
 }
 

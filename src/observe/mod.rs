@@ -46,7 +46,6 @@ pub use live::{
     read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
-
 pub use work::{gpu_work, maintenance_window};
 
 #[cfg(test)]

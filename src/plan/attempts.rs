@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::backoff::backoff;
+
 /// Reason of a failed uninstall.
 pub const UNINSTALL_FAILED: &str = "UninstallFailed";
 
@@ -78,11 +80,7 @@ impl Attempts {
 
     /// Notes a failure. `jitter` is a number from 0 to 1 that differs from replica to replica and from time to time.
     pub fn failed(&mut self, failure: Failure, now: Timestamp, jitter: f64) {
-        let doubled = FIRST_PAUSE
-            .saturating_mul(1 << self.failures.min(16))
-            .min(LONGEST_PAUSE);
-        // Between 80 % and 100 %, so that the cap stays the cap.
-        let pause = doubled.mul_f64(jitter.clamp(0.0, 1.0).mul_add(0.2, 0.8));
+        let pause = backoff(FIRST_PAUSE, LONGEST_PAUSE, self.failures, jitter);
         self.failures = self.failures.saturating_add(1);
         *self.by_reason.entry(failure.reason).or_default() += 1;
         self.last = Some((failure, now + pause));

@@ -40,14 +40,9 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
     }
     if let Some(latest) = history.latest()
         && latest.status.is_pending()
-        && !recovery::is_own(s, latest)
-        && s.now < latest.changed + s.foreign_operation_limit
+        && let Some(plan) = recovery::left_alone(s, latest)
     {
-        let until = latest.changed + s.foreign_operation_limit;
-        return Plan::Wait {
-            until,
-            why: Wait::ForeignOperation(latest.status),
-        };
+        return plan;
     }
     if let Some(plan) = recovery::restore_first(s) {
         return plan;

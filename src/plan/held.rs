@@ -57,10 +57,7 @@ pub fn as_it_runs(s: &Situation<'_>, desired: &Desired) -> Step {
 
 /// The driver of a revision that runs.
 pub fn driver_of<'a>(s: &Situation<'a>, revision: &'a Revision) -> Running<'a> {
-    let newest = match &s.observed.release {
-        ReleaseFacts::Read(history) => history.latest(),
-        ReleaseFacts::Unreadable => None,
-    };
+    let newest = s.observed.release.latest();
     let content = compared(s, revision).and_then(|found| found.content.as_ref());
     // Helm is asked for the newest revision only.
     let is_newest = newest.is_some_and(|newest| newest.uid == revision.uid);

@@ -6,6 +6,7 @@
 mod action;
 mod adoption;
 mod attempts;
+mod backoff;
 mod deletion;
 pub mod drift;
 mod foreign;

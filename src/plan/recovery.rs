@@ -31,14 +31,16 @@ fn discard(revision: &Revision, why: Obstacle) -> Plan {
 /// One that the module began is dead by now: a single operator acts at a time and runs one Helm at a time, and a child that
 /// outlived its operator is waited for before the next one starts. Somebody else's gets a deadline.
 pub fn unfinished(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revision) -> Plan {
-    let deadline = latest.changed + s.foreign_operation_limit;
-    if is_own(s, latest) || s.now >= deadline {
-        return free(s, desired, history, latest);
-    }
-    Plan::Wait {
-        until: deadline,
+    left_alone(s, latest).unwrap_or_else(|| free(s, desired, history, latest))
+}
+
+/// Waits while somebody else's Helm may still be at work on a revision that is not finished.
+pub fn left_alone(s: &Situation<'_>, latest: &Revision) -> Option<Plan> {
+    let until = latest.changed + s.foreign_operation_limit;
+    (!is_own(s, latest) && s.now < until).then_some(Plan::Wait {
+        until,
         why: Wait::ForeignOperation(latest.status),
-    }
+    })
 }
 
 /// Frees a locked release; no object is deleted.
@@ -96,7 +98,7 @@ pub fn restore_first(s: &Situation<'_>) -> Option<Plan> {
 ///
 /// Its labels tell, but for a rollback, which copies those of the revision that it returns to: of that the status tells. Of an
 /// uninstall nothing does, since Helm only changes the status of the revision.
-pub fn is_own(s: &Situation<'_>, latest: &Revision) -> bool {
+fn is_own(s: &Situation<'_>, latest: &Revision) -> bool {
     match latest.status {
         RevisionStatus::PendingRollback => s.interrupted.is_some_and(|begun| {
             begun.operation == OperationKind::Rollback && begun.revision == Some(i64::from(latest.number))

@@ -102,12 +102,13 @@ fn lost(report: &Report<'_>) -> Vec<(ObjectRef, Finding)> {
     };
     let crds = lost_crds(report.observed, desired).into_iter();
     let finding = |crd: ObjectRef| {
-        let there = report.observed.crds.contains_key(&crd.name);
-        let finding = Finding {
+        let changed = || Finding {
             fields: vec!["spec".to_owned()],
             managers: Vec::new(),
-            repair: if there { Repair::Apply } else { Repair::Create },
+            repair: Repair::Apply,
         };
+        let is_there = report.observed.crds.contains_key(&crd.name);
+        let finding = if is_there { changed() } else { Finding::missing() };
         (crd, finding)
     };
     crds.map(finding).collect()

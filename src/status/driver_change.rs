@@ -5,7 +5,7 @@
 use super::Report;
 use super::conditions::Verdict;
 use crate::api::{ConditionType, condition};
-use crate::facts::{PodList, ReleaseFacts, Revision};
+use crate::facts::{PodList, Revision};
 use crate::plan::{Blocker, DriverWait, Waiting};
 
 /// Says whether a driver change waits.
@@ -20,10 +20,7 @@ pub fn judge(report: &Report<'_>) -> Verdict {
 
 /// True where NVIDIA's operator is kept from replacing drivers, so that it calls those that run outdated.
 pub fn is_held(report: &Report<'_>) -> bool {
-    let latest = match &report.observed.release {
-        ReleaseFacts::Read(history) => history.latest(),
-        ReleaseFacts::Unreadable => None,
-    };
+    let latest = report.observed.release.latest();
     latest.is_some_and(Revision::holds_drivers) || matches!(report.waiting, Waiting::Driver(_))
 }
 

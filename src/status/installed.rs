@@ -7,7 +7,7 @@ use super::Report;
 use super::conditions::{Verdict, whole_seconds};
 use crate::api::{ConditionType, condition};
 use crate::desired::Desired;
-use crate::facts::ReleaseFacts;
+use crate::facts::first_few;
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Plan, Wait};
 
@@ -156,22 +156,12 @@ fn way(report: &Report<'_>, chart: &Version) -> String {
 }
 
 fn removal(release: &str, left: &[String]) -> String {
-    const SHOWN: usize = 3;
-    let names = left.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    let more = if left.len() > SHOWN {
-        format!(" and {} more", left.len() - SHOWN)
-    } else {
-        String::new()
-    };
-    format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}{more}")
+    let names = first_few(left.iter());
+    format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}")
 }
 
 fn as_observed(report: &Report<'_>, release: &str) -> Verdict {
-    let latest = match &report.observed.release {
-        ReleaseFacts::Read(history) => history.latest(),
-        ReleaseFacts::Unreadable => None,
-    };
-    match latest {
+    match report.observed.release.latest() {
         None => Verdict::no("NotInstalled", format!("there is no Helm release {release}")),
         Some(latest) if latest.status == RevisionStatus::Deployed => {
             Verdict::yes("Installed", format!("Helm release {release} is deployed"))

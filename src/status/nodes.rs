@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Report;
 use super::operands::{Operands, STARTING_LIMIT};
 use crate::api::State;
-use crate::facts::{DriverChange, NodeFacts};
+use crate::facts::{DriverChange, NodeFacts, first_few};
 
 /// How long a driver change may take at most, however many nodes there are.
 const LONGEST_CHANGE: SignedDuration = SignedDuration::from_hours(24);
@@ -175,15 +175,7 @@ impl<'a> Nodes<'a> {
 }
 
 fn names(nodes: &[&NodeFacts]) -> String {
-    const SHOWN: usize = 3;
     let mut names: Vec<_> = nodes.iter().map(|node| node.name.as_str()).collect();
     names.sort_unstable();
-    let more = names.len().saturating_sub(SHOWN);
-    names.truncate(SHOWN);
-    let names = names.join(", ");
-    if more > 0 {
-        format!("{names} and {more} more")
-    } else {
-        names
-    }
+    first_few(names.iter())
 }

@@ -10,7 +10,7 @@ use super::conditions::Verdict;
 use super::driver_change::is_held;
 use super::nodes::Nodes;
 use crate::api::State;
-use crate::facts::{DriverFacts, PolicyFacts, ReleaseFacts, Revision};
+use crate::facts::{DriverFacts, PolicyFacts, Revision};
 use crate::plan::Plan;
 
 /// How long a node, new or with a new release, may take until its GPUs can be used: NVIDIA's startup probe of the driver
@@ -77,11 +77,7 @@ pub fn judge(report: &Report<'_>) -> Operands {
             recheck: None,
         };
     }
-    let latest = match &report.observed.release {
-        ReleaseFacts::Read(history) => history.latest(),
-        ReleaseFacts::Unreadable => None,
-    };
-    match latest {
+    match report.observed.release.latest() {
         None => Operands::not(
             State::Processing,
             "NotInstalled",

@@ -10,13 +10,10 @@ use super::{Action, NfdCrds, Plan, Situation, orphans};
 use crate::api::DriftMode;
 use crate::desired::Desired;
 use crate::drift::{Finding, Manifest, ObjectRef, Repair};
-use crate::facts::{Observed, ReleaseFacts, Revision, Seen};
+use crate::facts::{Observed, Revision, Seen, first_few};
 use crate::helm::RevisionStatus;
 
 pub use state::{Corrections, DriftState};
-
-/// Most objects that a sentence names.
-const NAMED: usize = 3;
 
 /// The next step once the newest revision is deployed and as wanted.
 pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
@@ -71,12 +68,8 @@ pub(super) fn objects(s: &Situation<'_>, latest: &Revision) -> Plan {
 
 /// Objects to look at while the module is suspended: nothing is put right and helm is not started, but the status stays true.
 pub(super) fn look_while_suspended(s: &Situation<'_>) -> Option<Plan> {
-    let ReleaseFacts::Read(history) = &s.observed.release else {
-        return None;
-    };
-    let latest = history
-        .latest()
-        .filter(|latest| latest.status == RevisionStatus::Deployed)?;
+    let latest = s.observed.release.latest();
+    let latest = latest.filter(|latest| latest.status == RevisionStatus::Deployed)?;
     let manifest = s.drift.manifest_of(latest)?;
     let moved = moved(s, manifest);
     let may = s.drift_mode != DriftMode::Ignore && s.attempts.blocked_until(s.now).is_none();
@@ -125,18 +118,8 @@ pub fn lost_crds(observed: &Observed, desired: &Desired) -> Vec<ObjectRef> {
 /// Objects, their fields and who wrote them, in a few words: `ConfigMap a (data.x, by kubectl-edit), Role b (missing) and 2 more`.
 pub fn describe<'a>(findings: impl Iterator<Item = (&'a ObjectRef, &'a Finding)>) -> String {
     let all: Vec<_> = findings.collect();
-    let words: Vec<_> = all
-        .iter()
-        .take(NAMED)
-        .map(|(object, finding)| format!("{object} ({})", what(finding)))
-        .collect();
-    let more = all.len().saturating_sub(NAMED);
-    let words = words.join(", ");
-    if more > 0 {
-        format!("{words} and {more} more")
-    } else {
-        words
-    }
+    let words = all.iter();
+    first_few(words.map(|(object, finding)| format!("{object} ({})", what(finding))))
 }
 
 fn what(finding: &Finding) -> String {

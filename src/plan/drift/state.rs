@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::drift::{Finding, Manifest, Mark, ObjectRef, Repair};
 use crate::facts::Revision;
+use crate::plan::backoff::backoff;
 
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
@@ -125,9 +126,7 @@ impl DriftState {
             .corrections
             .get(object)
             .map_or(0, |corrections| corrections.count);
-        let doubled = FIRST_PAUSE.saturating_mul(1 << count.min(16)).min(LONGEST_PAUSE);
-        // Between 80 % and 100 %, so that the cap stays the cap.
-        let pause = doubled.mul_f64(jitter.clamp(0.0, 1.0).mul_add(0.2, 0.8));
+        let pause = backoff(FIRST_PAUSE, LONGEST_PAUSE, count, jitter);
         let corrections = Corrections {
             count: count.saturating_add(1),
             until: now + pause,
