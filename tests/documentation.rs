@@ -36,6 +36,7 @@ const NO_REASONS: &[&str] = &[
     "Held",
     // What an Event is about, and the name of a struct.
     "Publisher",
+    "Prune",
     "Reapply",
 ];
 
