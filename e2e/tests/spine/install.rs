@@ -26,7 +26,7 @@ const TEAM: &str = "team-a";
 async fn an_empty_spec_becomes_a_release_and_goes_again() -> Result<()> {
     let lab = Lab::start().await?;
     let start = lab.cluster.audit().mark()?;
-    let statuses = events::Statuses::record(&lab);
+    let statuses = events::Statuses::record(&lab).await?;
     let manager = lab.manager().await?;
     lab.apply(json!({})).await?;
     let status = lab.until(State::Ready).await?;

@@ -98,7 +98,7 @@ async fn an_unchanged_world_costs_nothing() -> Result<()> {
     ensure!(others.is_empty(), "{others:#?}");
     let renewals = requests.get(&format!("gpu-manager patch {lease}"));
     ensure!(
-        renewals.is_some_and(|count| *count >= 5),
+        renewals.is_some_and(|count| *count >= 3),
         "the audit log shows {renewals:?} renewals"
     );
     ensure!(

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use e2e::wait::eventually;
-use futures::TryStreamExt as _;
+use futures::StreamExt as _;
 use gpu_manager::api::GpuModule;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
-use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::lab::{Lab, STEP};
 
@@ -24,23 +26,30 @@ pub struct Statuses {
 }
 
 impl Statuses {
-    /// Watches the GpuModule from now on.
-    pub fn record(lab: &Lab) -> Self {
+    /// Watches the GpuModule, and returns once the watch misses nothing any more.
+    pub async fn record(lab: &Lab) -> Result<Self> {
         let seen = Arc::new(Mutex::new(vec![Conditions::new()]));
         let (modules, sink) = (lab.modules.clone(), Arc::clone(&seen));
+        let (sender, mut listed) = watch::channel(false);
         let task = tokio::spawn(async move {
-            let events = watcher(modules, watcher::Config::default());
-            let ended = events.try_for_each(|event| {
-                if let watcher::Event::Apply(module) | watcher::Event::InitApply(module) = event {
-                    sink.lock()
+            let events = watcher(modules, watcher::Config::default()).default_backoff();
+            let mut events = std::pin::pin!(events);
+            // An error, for example of an API server that has just learnt of the CRD, is followed by another try.
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(watcher::Event::Apply(module) | watcher::Event::InitApply(module)) => sink
+                        .lock()
                         .unwrap_or_else(PoisonError::into_inner)
-                        .push(conditions(&module));
+                        .push(conditions(&module)),
+                    Ok(watcher::Event::InitDone) => drop(sender.send_replace(true)),
+                    Ok(watcher::Event::Init | watcher::Event::Delete(_)) => {}
+                    Err(error) => println!("the test's watch is begun anew: {error}"),
                 }
-                futures::future::ok(())
-            });
-            let _ = ended.await;
+            }
         });
-        Self { seen, task }
+        let answered = timeout(STEP, listed.wait_for(|listed| *listed)).await;
+        answered.context("the watch of GpuModules was not answered")??;
+        Ok(Self { seen, task })
     }
 
     /// Compares the changes with the Events about the GpuModule.
