@@ -220,17 +220,14 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
     let tries = match &plan {
         // What ends a deletion is never put off.
         Plan::Act(Action::RemoveFinalizer) => false,
-        Plan::Act(_) | Plan::Compare | Plan::ReadExisting { .. } | Plan::Look => true,
-        // These change nothing, so nothing has to be known first.
-        Plan::ReadManifest { .. } | Plan::FindOrphans(_) | Plan::Inspect(_) | Plan::Read(_) => {
-            return match s.attempts.blocked_until(s.now) {
-                Some(until) => Plan::Wait {
-                    until,
-                    why: Wait::Backoff,
-                },
-                None => plan,
-            };
-        }
+        Plan::Act(_)
+        | Plan::Compare
+        | Plan::ReadExisting { .. }
+        | Plan::Look
+        | Plan::ReadManifest { .. }
+        | Plan::FindOrphans(_)
+        | Plan::Inspect(_)
+        | Plan::Read(_) => true,
         Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return plan,
     };
     if tries && let Some(until) = s.attempts.blocked_until(s.now) {
@@ -238,6 +235,13 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
             until,
             why: Wait::Backoff,
         };
+    }
+    // These change nothing, so nothing has to be known first.
+    if matches!(
+        plan,
+        Plan::ReadManifest { .. } | Plan::FindOrphans(_) | Plan::Inspect(_) | Plan::Read(_)
+    ) {
+        return plan;
     }
     if s.observed.surroundings.is_none() {
         return Plan::Look;

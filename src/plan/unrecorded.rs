@@ -45,16 +45,20 @@ fn over_what_stands(s: &Situation<'_>, desired: &Desired) -> Plan {
     let Some(chart) = standing.and_then(|policy| policy.chart.clone()) else {
         return start(s, desired, Cause::Install);
     };
-    let layout = standing_layout(s);
     if chart >= desired.chart.version || s.catalogue.chart(&chart).is_none() {
+        let layout = standing_layout(s);
         return upgrade(s, desired, (layout, Running::UNKNOWN), &chart, Cause::RecordLost);
     }
-    let again = Step {
+    install(s, desired, upgrade_to(as_it_stands(s, chart), Cause::RecordLost))
+}
+
+/// That chart once more, with the driver where it is.
+fn as_it_stands(s: &Situation<'_>, chart: Version) -> Step {
+    Step {
         chart,
-        layout,
+        layout: standing_layout(s),
         drivers: DriverUpgrades::Held,
-    };
-    install(s, desired, upgrade_to(again, Cause::RecordLost))
+    }
 }
 
 /// Which object of the release's describes the driver.
@@ -71,13 +75,6 @@ fn standing_layout(s: &Situation<'_>) -> DriverLayout {
 pub fn record_anew(s: &Situation<'_>, desired: &Desired) -> Plan {
     let known = recorded_chart(s).filter(|chart| s.catalogue.chart(chart).is_some());
     let again = known.filter(|chart| *chart != desired.chart.version);
-    let step = again.map_or_else(
-        || desired.step.clone(),
-        |chart| Step {
-            chart,
-            layout: standing_layout(s),
-            drivers: DriverUpgrades::Held,
-        },
-    );
+    let step = again.map_or_else(|| desired.step.clone(), |chart| as_it_stands(s, chart));
     upgrade_to(step, Cause::RecordLost)
 }

@@ -92,8 +92,7 @@ fn begin(report: &Report<'_>, earlier: &[Operation], action: &Action) -> Option<
     let makes_revision = matches!(action, Action::Upgrade { .. } | Action::Rollback { .. });
     let revision = match &report.observed.release {
         ReleaseFacts::Read(history) if makes_revision => Some(history.next_number()),
-        ReleaseFacts::Read(history) => history.latest().map(|latest| latest.number),
-        ReleaseFacts::Unreadable => None,
+        release => release.latest().map(|latest| latest.number),
     };
     Some(Operation {
         time: Time(whole_seconds(report.now)),
@@ -108,10 +107,7 @@ fn begin(report: &Report<'_>, earlier: &[Operation], action: &Action) -> Option<
 
 fn operation(report: &Report<'_>, earlier: &[Operation], ended: &Ended) -> Option<Operation> {
     let (operation, to, why) = describe(&ended.action)?;
-    let latest = match &report.observed.release {
-        ReleaseFacts::Read(history) => history.latest(),
-        ReleaseFacts::Unreadable => None,
-    };
+    let latest = report.observed.release.latest();
     Some(Operation {
         time: Time(whole_seconds(report.now)),
         operation,

@@ -4,7 +4,7 @@ use super::{Acted, Pass, observe_views, wanted};
 use crate::act::{ActError, Subject};
 use crate::api::NodeFeatureDiscovery;
 use crate::desired::{self, Desired, Refusal};
-use crate::facts::{Observed, ReleaseFacts, Revision, SurroundingNamespace};
+use crate::facts::{Observed, Revision, SurroundingNamespace};
 use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::observe;
@@ -62,10 +62,7 @@ impl Pass<'_> {
 
     /// The newest revision.
     pub(super) fn newest(&self) -> Option<&Revision> {
-        match &self.observed.release {
-            ReleaseFacts::Read(history) => history.latest(),
-            ReleaseFacts::Unreadable => None,
-        }
+        self.observed.release.latest()
     }
 
     pub(super) fn fail(&mut self, failure: Failure) {
