@@ -6,6 +6,7 @@
 
 mod audit;
 mod components;
+mod heartbeat;
 mod kubeconfig;
 mod lifecycle;
 mod nodes;
@@ -33,6 +34,7 @@ use crate::pki::ADMIN_GROUP;
 use crate::tools::{Tool, Tools};
 
 pub use self::audit::{AuditEvent, AuditLog, AuditStatus, AuditUser, Mark};
+pub use self::heartbeat::heartbeat;
 pub use self::kubeconfig::client_for;
 pub use self::nodes::{FakeNode, HARDWARE_GPUS, POOL_LABEL};
 pub use self::process::Process;

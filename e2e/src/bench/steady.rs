@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use gpu_manager::api::MODULE_NAME;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use serde_json::json;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::proc;
@@ -15,6 +13,7 @@ use super::release::spec;
 use super::repeat::{self, ChildPeak, Cost, HISTORY};
 use super::report::{Goal, Report, Row};
 use super::world::World;
+use crate::cluster::heartbeat;
 use crate::demo::Screen;
 
 /// Reconciles that change nothing, and as many that fail.
@@ -183,26 +182,6 @@ pub async fn idle(
         "MiB",
     ));
     Ok(())
-}
-
-/// Every node reports that it is alive, as its kubelet does.
-async fn heartbeat(nodes: &Api<Node>) -> Result<usize> {
-    let list = nodes.list(&ListParams::default()).await?;
-    for node in &list {
-        let status = node.status.as_ref();
-        let mut conditions = status
-            .and_then(|status| status.conditions.clone())
-            .context("a node has no conditions")?;
-        for condition in &mut conditions {
-            let now = k8s_openapi::jiff::Timestamp::now();
-            condition.last_heartbeat_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
-        }
-        let patch = Patch::Strategic(json!({ "status": { "conditions": conditions } }));
-        nodes
-            .patch_status(&node.name_any(), &PatchParams::default(), &patch)
-            .await?;
-    }
-    Ok(list.items.len())
 }
 
 fn count(value: usize) -> f64 {

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
+use e2e::cluster::heartbeat;
 use e2e::manager::{MANAGER, Manager};
 use e2e::wait::eventually;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::lab::{Lab, STEP};
@@ -36,27 +35,6 @@ async fn until_settled(manager: &Manager) -> Result<()> {
         Ok(())
     })
     .await
-}
-
-/// Every node reports that it is alive, as its kubelet does.
-async fn heartbeat(nodes: &Api<Node>) -> Result<usize> {
-    let list = nodes.list(&ListParams::default()).await?;
-    for node in &list {
-        let mut conditions = node
-            .status
-            .as_ref()
-            .and_then(|status| status.conditions.clone())
-            .context("no conditions")?;
-        for condition in &mut conditions {
-            let now = k8s_openapi::jiff::Timestamp::now();
-            condition.last_heartbeat_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
-        }
-        let patch = Patch::Strategic(json!({ "status": { "conditions": conditions } }));
-        nodes
-            .patch_status(&node.name_any(), &PatchParams::default(), &patch)
-            .await?;
-    }
-    Ok(list.items.len())
 }
 
 #[tokio::test(flavor = "multi_thread")]
