@@ -17,7 +17,10 @@ mod work;
 pub use existing::{ExistingContent, ExistingRelease};
 pub use few::first_few;
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
-pub use node::{DriverChange, NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
+pub use node::{
+    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OperandsLabel, SystemFacts,
+    instance_type_matches, is_gpu_resource, labels_tell_gpu,
+};
 pub use release::{History, Revision};
 pub use stack::{
     CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::api::{ANNOTATION_SPEC_DIGEST, NodeFeatureDiscovery};
 use crate::desired::DriverUpgrades;
-use crate::facts::{NodeFacts, Revision};
+use crate::facts::{FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, Revision, SystemFacts};
 use crate::helm::RevisionStatus;
 use crate::observe::reduce;
 
@@ -37,6 +37,9 @@ fn gpu_node() -> Value {
             "capacity": { "cpu": "8", "nvidia.com/gpu": "2" },
             "allocatable": { "cpu": "8", "nvidia.com/gpu": "1" },
             "conditions": [{ "type": "MemoryPressure", "status": "False" }, { "type": "Ready", "status": "True" }],
+            "nodeInfo": { "osImage": "Garden Linux 2150.9.0", "kernelVersion": "6.18.41-cloud-amd64", "architecture": "amd64",
+                "containerRuntimeVersion": "containerd://2.1.4", "bootID": "", "kubeProxyVersion": "", "kubeletVersion": "v1.36.3",
+                "machineID": "", "operatingSystem": "linux", "systemUUID": "" },
         },
     })
 }
@@ -53,13 +56,77 @@ fn a_gpu_node_in_full() {
     let expected = NodeFacts {
         name: "gpu-0".to_owned(),
         pool: Some("gpu".to_owned()),
+        instance_type: Some("m5.large".to_owned()),
+        system: SystemFacts {
+            os_image: "Garden Linux 2150.9.0".to_owned(),
+            kernel: "6.18.41-cloud-amd64".to_owned(),
+            architecture: "amd64".to_owned(),
+            runtime: "containerd://2.1.4".to_owned(),
+        },
+        features: FeatureLabels::Absent,
+        gpu: GpuLabels::default(),
+        operands: None,
         created: at("2026-11-30T08:00:00Z"),
         ready: true,
         schedulable: true,
+        capacity: 2,
         allocatable: 1,
         driver_change: None,
     };
     assert_eq!(node(gpu_node()), Some(expected));
+}
+
+#[test]
+fn what_discovery_says_of_a_node_is_read_from_its_labels() {
+    let labelled = |labels: Value| node(merged(gpu_node(), &[("/metadata/labels", labels)])).unwrap();
+    let id = "feature.node.kubernetes.io/system-os_release.ID";
+    let version = "feature.node.kubernetes.io/system-os_release.VERSION_ID";
+    let kernel = "feature.node.kubernetes.io/kernel-version.full";
+    for (labels, features) in [
+        (json!({ "x": "y" }), FeatureLabels::Absent),
+        (
+            json!({ id: "gardenlinux", kernel: "6.18.41" }),
+            FeatureLabels::NoVersion,
+        ),
+        (
+            json!({ id: "gardenlinux", kernel: "6.18.41", version: "0" }),
+            FeatureLabels::Complete,
+        ),
+    ] {
+        assert_eq!(labelled(labels.clone()).features, features, "{labels}");
+    }
+    let gpu = labelled(json!({ "nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/cuda.driver-version.full": "580.178.04",
+        "nvidia.com/cuda.runtime-version.full": "13.0" }))
+    .gpu;
+    let expected = GpuLabels {
+        product: Some("Tesla-T4-SHARED".to_owned()),
+        driver_version: Some("580.178.04".to_owned()),
+        cuda_version: Some("13.0".to_owned()),
+        sharing_strategy: Some("time-slicing".to_owned()),
+        replicas: Some(4),
+    };
+    assert_eq!(gpu, expected);
+}
+
+#[test]
+fn who_set_the_label_that_keeps_nvidia_off_is_read_from_managed_fields() {
+    let by = |managers: &[&str]| {
+        let entry = |manager: &&str| {
+            json!({ "manager": manager, "operation": "Apply", "fieldsType": "FieldsV1",
+                "fieldsV1": { "f:metadata": { "f:labels": { format!("f:{OPERANDS_LABEL}"): {} } } } })
+        };
+        let mut object = gpu_node();
+        object["metadata"]["labels"] = json!({ OPERANDS_LABEL: "false" });
+        object["metadata"]["managedFields"] = managers.iter().map(entry).collect();
+        let label = node(object).unwrap().operands.unwrap();
+        assert_eq!(label.value, "false");
+        label.is_ours
+    };
+    assert!(by(&["gpu-manager"]));
+    for theirs in [&[][..], &["kubectl-label"], &["gpu-manager", "kubectl-label"]] {
+        assert!(!by(theirs), "{theirs:?}");
+    }
 }
 
 #[test]
