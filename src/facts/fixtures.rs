@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use semver::Version;
 
 use super::{
-    CrdFacts, FeatureLabels, GpuLabels, HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts,
-    Revision, SurroundingNamespace, Surroundings, SystemFacts,
+    CrdFacts, FeatureLabels, GpuLabels, HelmOwner, History, NodeFacts, Observed, OperandPods, PolicyFacts,
+    ReleaseFacts, Revision, SurroundingNamespace, Surroundings, SystemFacts,
 };
 use crate::api::{
     CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE,
@@ -33,6 +33,7 @@ pub fn observed() -> Observed {
             cluster_role: None,
         }),
         gpu_nodes: Vec::new(),
+        operand_pods: Some(OperandPods::default()),
         policies: Vec::new(),
         drivers: Vec::new(),
         daemon_sets: Vec::new(),

@@ -24,8 +24,8 @@ use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD};
 use crate::catalogue::MinorVersion;
 use crate::drift::{Kind, Manifest};
 use crate::facts::{
-    CrdFacts, DaemonSetRole, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
-    ReleaseFacts, Revision,
+    CrdFacts, DaemonSetRole, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, OperandPod,
+    OperandPods, PolicyFacts, ReleaseFacts, Revision,
 };
 use objects::ObjectViews;
 use view::{Access, View};
@@ -47,6 +47,7 @@ mod tests;
 pub struct Views {
     releases: View<Revision>,
     nodes: View<NodeFacts>,
+    pods: View<OperandPod>,
     policies: View<PolicyFacts>,
     drivers: View<DriverFacts>,
     daemon_sets: View<DaemonSetRole>,
@@ -80,6 +81,7 @@ impl Views {
             ("CustomResourceDefinitions", Some(self.crds.access())),
             ("Secrets", Some(self.releases.access())),
             ("Nodes", Some(self.nodes.access())),
+            ("Pods", Some(self.pods.access())),
             ("DaemonSets", Some(self.daemon_sets.access())),
             ("Deployments", Some(self.deployments.access())),
             (
@@ -147,6 +149,7 @@ impl Views {
             gpu_work: None,
             maintenance: None,
             gpu_nodes: self.nodes.all(),
+            operand_pods: (self.pods.access() == Access::Granted).then(|| OperandPods::new(self.pods.all())),
             policies: self.policies.all(),
             drivers: self.drivers.all(),
             daemon_sets,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::core::PartialObjectMeta;
+use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use tokio::sync::{Notify, watch as channel};
@@ -77,6 +77,18 @@ impl Views {
             gpu_node,
         )));
 
+        let pods = View::default();
+        let kind = ApiResource::erase::<Pod>(&());
+        let api = Api::<reduce::SlimPod>::namespaced_with(client.clone(), RELEASE_NAMESPACE, &kind);
+        let of_operands = anything().labels(reduce::OPERAND_PODS);
+        spawn(Box::pin(watched.clone().run(
+            api,
+            of_operands,
+            Resource::of::<Pod>(namespace),
+            pods.clone(),
+            reduce::operand_pod,
+        )));
+
         let daemon_sets = View::default();
         // In all namespaces: what others run beside the release counts too.
         let api = Api::<DaemonSet>::all(client.clone());
@@ -129,6 +141,7 @@ impl Views {
         Self {
             releases,
             nodes,
+            pods,
             policies,
             drivers,
             daemon_sets,
