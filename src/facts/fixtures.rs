@@ -123,6 +123,8 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
         operands: None,
         created: NOW,
         ready: true,
+        ready_since: NOW,
+        leaving: false,
         schedulable: true,
         capacity: allocatable,
         allocatable,

@@ -25,6 +25,10 @@ pub struct NodeFacts {
     pub created: Timestamp,
     /// Condition `Ready` is True.
     pub ready: bool,
+    /// Since when that condition is as it is.
+    pub ready_since: Timestamp,
+    /// It is about to go: being deleted, or drained for its removal by Gardener or the cluster autoscaler.
+    pub leaving: bool,
     /// It takes new Pods (`spec.unschedulable` is not set).
     pub schedulable: bool,
     /// GPUs that its device plugin has announced: capacity, of the same resources.

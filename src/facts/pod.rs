@@ -52,8 +52,13 @@ pub enum PodState {
     Starting,
     /// It is being deleted.
     Leaving,
-    /// An image of this reference cannot be pulled.
-    ImageMissing(Arc<str>),
+    /// An image cannot be pulled.
+    ImageMissing {
+        /// Its reference.
+        image: Arc<str>,
+        /// The registry says that there is no such image; otherwise another try may succeed.
+        is_absent: bool,
+    },
     /// A container ends again and again.
     CrashLoop {
         /// Restarts so far, rounded down to a power of two: facts that change with each restart would wake the operator with each.
@@ -68,7 +73,7 @@ impl PodState {
     pub const fn is_trouble(&self) -> bool {
         matches!(
             self,
-            Self::ImageMissing(_) | Self::CrashLoop { .. } | Self::Unschedulable
+            Self::ImageMissing { .. } | Self::CrashLoop { .. } | Self::Unschedulable
         )
     }
 }

@@ -24,6 +24,9 @@ const IMAGE_TROUBLE: [&str; 6] = [
     "RegistryUnavailable",
 ];
 
+/// What registries say, through containerd and the kubelet, of an image that does not exist.
+const ABSENT: [&str; 3] = ["not found", "NotFound", "manifest unknown"];
+
 /// From so many restarts on a container that runs counts as one that ends again and again: the kubelet says so only while it pauses.
 const RESTARTS_OF_A_LOOP: u32 = 3;
 
@@ -131,14 +134,17 @@ fn state(pod: &SlimPod, status: Option<&PodStatus>) -> PodState {
 }
 
 fn trouble(container: &ContainerStatus) -> Option<PodState> {
-    let waiting = container
-        .state
-        .as_ref()
-        .and_then(|state| state.waiting.as_ref()?.reason.as_deref());
+    let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let message = waiting.and_then(|waiting| waiting.message.as_deref());
+    let waiting = waiting.and_then(|waiting| waiting.reason.as_deref());
     let restarts = u32::try_from(container.restart_count).unwrap_or(0);
     match waiting {
         Some(reason) if IMAGE_TROUBLE.contains(&reason) => {
-            Some(PodState::ImageMissing(container.image.as_str().into()))
+            let said = message.unwrap_or_default();
+            Some(PodState::ImageMissing {
+                image: container.image.as_str().into(),
+                is_absent: ABSENT.iter().any(|words| said.contains(words)),
+            })
         }
         _ if waiting == Some("CrashLoopBackOff")
             || (restarts >= RESTARTS_OF_A_LOOP && ended_soon(container)) =>

@@ -107,12 +107,33 @@ fn discovery_counts_only_while_it_is_not_ready() {
 
 #[test]
 fn an_image_that_cannot_be_pulled_is_named() {
-    for reason in ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"] {
-        let waiting = json!({ "/state": { "waiting": { "reason": reason, "message": "not found" } } });
+    let missing = |image: &str, is_absent| PodState::ImageMissing {
+        image: image.into(),
+        is_absent,
+    };
+    for (reason, message, is_absent) in [
+        (
+            "ErrImagePull",
+            "rpc error: code = NotFound desc = failed to pull and unpack image: r/d:1: not found",
+            true,
+        ),
+        (
+            "ImagePullBackOff",
+            "Back-off pulling image \"r/d:1\": ErrImagePull: manifest unknown",
+            true,
+        ),
+        (
+            "ImagePullBackOff",
+            "Back-off pulling image \"r/d:1\": 429 Too Many Requests",
+            false,
+        ),
+        ("InvalidImageName", "", false),
+    ] {
+        let waiting = json!({ "/state": { "waiting": { "reason": reason, "message": message } } });
         assert_eq!(
             state(driver(waiting)),
-            PodState::ImageMissing(DRIVER.into()),
-            "{reason}"
+            missing(DRIVER, is_absent),
+            "{reason} {message}"
         );
     }
     let creating = json!({ "/state": { "waiting": { "reason": "ContainerCreating" } } });
@@ -127,7 +148,7 @@ fn an_image_that_cannot_be_pulled_is_named() {
             ),
         ],
     );
-    assert_eq!(state(init), PodState::ImageMissing("manager".into()));
+    assert_eq!(state(init), missing("manager", false));
 }
 
 #[test]
