@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DriverBranch, GpuModuleStatus};
+use super::{DriverBranch, GpuModuleStatus, NodesSpec};
 
 /// What is asked for; an empty spec installs the module's defaults.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +41,10 @@ pub struct GpuModuleSpec {
     /// Where the NVIDIA driver comes from. Empty: a precompiled driver container for Garden Linux.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverSpec>,
+
+    /// Which nodes the stack runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesSpec>,
 
     /// Further values of the gpu-operator chart, merged over the module's own as Helm would: maps deeply, lists
     /// replaced, null removes a default. Values that the module owns are refused.
@@ -155,6 +159,11 @@ pub enum DriftMode {
 }
 
 impl GpuModuleSpec {
+    /// `spec.nodes.instanceTypes`.
+    pub fn instance_types(&self) -> &[String] {
+        self.nodes.as_ref().map_or(&[], |nodes| &nodes.instance_types)
+    }
+
     /// What a change that restarts GPU drivers waits for, with the default filled in.
     pub fn upgrade_policy(&self) -> UpgradePolicy {
         self.upgrade

@@ -6,6 +6,7 @@ mod bounded;
 mod gpu_module;
 mod names;
 mod nfd;
+mod nodes;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
@@ -14,6 +15,7 @@ pub use gpu_module::{
 };
 pub use names::*;
 pub use nfd::NodeFeatureDiscovery;
+pub use nodes::{NodesSpec, TaintEffect, Toleration, TolerationOperator};
 pub use status::{
     AdoptionStatus, ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind,
     Outcome, ReleaseStatus, State, condition,

@@ -15,11 +15,7 @@ pub fn merge(values: &mut Map<String, Value>, over: &Map<String, Value>, lists: 
 
 fn merge_at(values: &mut Map<String, Value>, over: &Map<String, Value>, lists: &[MergedList], at: &str) {
     for (key, new) in over {
-        let path = if at.is_empty() {
-            key.clone()
-        } else {
-            format!("{at}.{key}")
-        };
+        let path = below(at, key);
         let list = lists.iter().find(|list| list.path == path);
         match (values.get_mut(key), new, list) {
             (Some(Value::Object(old)), Value::Object(new), _) => merge_at(old, new, lists, &path),
@@ -33,6 +29,15 @@ fn merge_at(values: &mut Map<String, Value>, over: &Map<String, Value>, lists: &
     }
 }
 
+/// The path of what is called `key` there.
+pub fn below(at: &str, key: &str) -> String {
+    if at.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{at}.{key}")
+    }
+}
+
 fn append(old: &mut Vec<Value>, new: &[Value], list: &MergedList) {
     for element in new {
         match old.iter_mut().find(|known| same_element(known, element, list)) {
@@ -42,7 +47,8 @@ fn append(old: &mut Vec<Value>, new: &[Value], list: &MergedList) {
     }
 }
 
-fn same_element(one: &Value, other: &Value, list: &MergedList) -> bool {
+/// True for elements of which one takes the other's place.
+pub fn same_element(one: &Value, other: &Value, list: &MergedList) -> bool {
     match &list.key {
         Some(key) => one.get(key).is_some() && one.get(key) == other.get(key),
         None => one == other,

@@ -11,6 +11,8 @@ mod owned;
 mod path;
 mod refusal;
 mod step;
+mod tolerations;
+mod typed;
 
 use semver::Version;
 use serde_json::{Map, Value, json};
@@ -120,10 +122,15 @@ fn build(
         catalogue.defaults.owned_values.iter().chain(&chart.owned_values),
     )?;
     merge::check_reserved(user, &catalogue.base, lists)?;
+    let typed = typed::all(spec);
+    typed::check(&typed, user, lists)?;
 
     let mut values = catalogue.base.clone();
     merge::merge(&mut values, &chart.values, lists);
     merge::merge(&mut values, &driver.values(step.layout), &[]);
+    for typed in &typed {
+        merge::merge(&mut values, &typed.values, lists);
+    }
     merge::merge(&mut values, user, lists);
     merge::merge(&mut values, &driver.upgrade_values(&step), &[]);
     let mut objects = Vec::new();

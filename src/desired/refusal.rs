@@ -27,6 +27,14 @@ pub enum Refusal {
         /// Dotted path of the value.
         path: String,
     },
+    /// `spec.values` says something else than a typed field does.
+    #[error("spec.values.{path} contradicts {field}, remove one of the two")]
+    Contradiction {
+        /// The typed field.
+        field: &'static str,
+        /// Dotted path of the value.
+        path: String,
+    },
     /// Text that the chart would run as a template.
     #[error("spec.values puts template text '{{{{' into {path}, which Helm would execute, remove it")]
     TemplateText {
@@ -50,6 +58,7 @@ impl Refusal {
             Self::UnknownChartVersion { .. } => "UnknownChartVersion",
             Self::RetiredChartVersion { .. } => "RetiredChartVersion",
             Self::OwnedValue { .. } => "OwnedValue",
+            Self::Contradiction { .. } => "ContradictingValues",
             Self::TemplateText { .. } => "TemplateText",
             Self::ValuesTooLarge { .. } => "ValuesTooLarge",
         }

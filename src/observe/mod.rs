@@ -127,8 +127,13 @@ impl Views {
         self.objects.follow(places);
     }
 
-    /// What the watches know now, also of the objects in `manifest`.
-    pub fn observe(&self, kubernetes: MinorVersion, manifest: Option<&Manifest>) -> Observed {
+    /// What the watches know now, also of the objects in `manifest`. `is_gpu_node` picks from the nodes that may be one.
+    pub fn observe(
+        &self,
+        kubernetes: MinorVersion,
+        manifest: Option<&Manifest>,
+        is_gpu_node: impl Fn(&NodeFacts) -> bool,
+    ) -> Observed {
         let release = match self.releases.access() {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
             Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
@@ -148,7 +153,7 @@ impl Views {
             surroundings: None,
             gpu_work: None,
             maintenance: None,
-            gpu_nodes: self.nodes.all(),
+            gpu_nodes: self.nodes.select(is_gpu_node),
             operand_pods: (self.pods.access() == Access::Granted).then(|| OperandPods::new(self.pods.all())),
             policies: self.policies.all(),
             drivers: self.drivers.all(),

@@ -21,11 +21,10 @@ use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE};
 use crate::contact::{Contacts, Resource};
 
 impl Views {
-    /// Starts all watches on `tracker`; they end with `stop`. `gpu_instance_types` are prefixes from the catalogue.
+    /// Starts all watches on `tracker`; they end with `stop`.
     pub fn start(
         client: &Client,
         contacts: &Contacts,
-        gpu_instance_types: Vec<String>,
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
@@ -68,13 +67,12 @@ impl Views {
 
         let nodes = View::default();
         let api = Api::<Node>::all(client.clone());
-        let gpu_node = move |node: &Node| reduce::node(node, &gpu_instance_types);
         spawn(Box::pin(watched.clone().run(
             api,
             anything(),
             Resource::of::<Node>(None),
             nodes.clone(),
-            gpu_node,
+            reduce::node,
         )));
 
         let pods = View::default();
