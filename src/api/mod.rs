@@ -7,6 +7,7 @@ mod gpu_module;
 mod names;
 mod nfd;
 mod nodes;
+mod pools;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
@@ -16,6 +17,9 @@ pub use gpu_module::{
 pub use names::*;
 pub use nfd::NodeFeatureDiscovery;
 pub use nodes::{NodesSpec, TaintEffect, Toleration, TolerationOperator};
+pub use pools::{
+    GpuCounts, MAX_NAMES, MAX_POOLS, MAX_PROBLEMS, MAX_TEXT, MAX_VALUES, NodeProblem, WorkerPoolStatus,
+};
 pub use status::{
     AdoptionStatus, ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind,
     Outcome, ReleaseStatus, State, condition,

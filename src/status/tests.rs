@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::api::{OperationKind, Outcome, RELEASE_NAME, condition};
-use crate::catalogue::{Catalogue, DriverLayout};
+use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
@@ -33,6 +33,7 @@ struct Case {
     ended: Vec<Ended>,
     drift_mode: DriftMode,
     drift: DriftState,
+    matrix: DriverMatrix,
 }
 
 impl Case {
@@ -63,6 +64,7 @@ impl Case {
             ended: Vec::new(),
             drift_mode: DriftMode::Correct,
             drift: DriftState::default(),
+            matrix: Catalogue::compiled_in().unwrap().drivers,
         }
     }
 
@@ -82,6 +84,7 @@ impl Case {
             drift_mode: self.drift_mode,
             drift: &self.drift,
             next_attempt: None,
+            matrix: &self.matrix,
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();
@@ -176,6 +179,7 @@ fn suspension_keeps_the_status_true() {
     assert_eq!(case.reason(ConditionType::Configured), "Suspended");
     assert!(case.compute().status.description.contains("spec.suspend"));
     case.observed.gpu_nodes[0].allocatable = 0;
+    case.previous = Some(case.compute().status);
     case.now = NOW + LATER;
     assert_eq!(case.state(), State::Error);
 }

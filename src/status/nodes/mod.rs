@@ -1,196 +1,227 @@
 //! GPU nodes by what is expected of them.
 //!
-//! A node counts by what it offers to Pods. One that offers nothing is starting, rolling, having its driver replaced, or
-//! its time is up; which of these decides what a user is told.
+//! `judge` finds what is missing on each; here that is measured against the time that it may take, and all nodes together become
+//! one verdict. What of it a user is told of each worker pool is in `pools`.
+
+mod judge;
+mod pools;
+mod reason;
+mod words;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::Report;
 use super::operands::{Operands, STARTING_LIMIT};
-use crate::api::State;
-use crate::facts::{DriverChange, NodeFacts, first_few};
+use crate::api::{DriverMode, State};
+use crate::desired::Desired;
+use crate::facts::{DriverChange, NodeFacts, OperandPods};
+use crate::nodes::Support;
+use judge::{Finding, Stack};
+
+pub use reason::{Affair, NodeReason};
+
+#[cfg(test)]
+mod tests;
 
 /// How long a driver change may take at most, however many nodes there are.
 const LONGEST_CHANGE: SignedDuration = SignedDuration::from_hours(24);
 
 /// What is expected of a node now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Standing {
     /// Pods can get its GPUs.
     Usable,
+    /// Its machine is being removed: it counts no more.
+    Leaving,
     /// Not usable, but younger than the release and within its time: it does not count yet.
-    Starting,
-    /// Not usable, there when the release was made, and within its time.
-    Rolling,
-    /// Not usable, and waiting changes nothing: cordoned, or its time is up.
-    Overdue,
+    Starting { until: Timestamp },
+    /// Not usable, and within its time.
+    Rolling { until: Timestamp, why: Finding },
     /// Its driver is being replaced: neither late nor for a user to uncordon.
     Changing,
-    /// NVIDIA's operator gave up replacing its driver.
-    Failed,
+    /// Not usable, and waiting changes nothing, or its time is up.
+    Lost(Finding),
+}
+
+/// A node with all that is known of it.
+struct Judged<'a> {
+    node: &'a NodeFacts,
+    standing: Standing,
+    support: Support,
+    /// Its driver is being replaced or will be, also where the old one still works.
+    is_changing: bool,
 }
 
 /// GPU nodes by what is expected of them.
 pub struct Nodes<'a> {
-    all: Vec<(&'a NodeFacts, Standing)>,
-    /// Their driver is being replaced, or will be; some are usable.
-    changing: usize,
+    all: Vec<Judged<'a>>,
+    desired: Option<&'a Desired>,
+    pods: Option<&'a OperandPods>,
+    is_installed: bool,
 }
 
 impl<'a> Nodes<'a> {
-    pub fn sort(report: &Report<'a>, since: Timestamp) -> Self {
+    /// `since`: when the release last changed; `not_ready_since`: since when not all was ready.
+    pub fn sort(report: &Report<'a>, since: Timestamp, not_ready_since: Timestamp) -> Self {
+        let observed = report.observed;
+        let none = OperandPods::default();
+        let desired = report.desired.ok();
         // The labels outlive the driver that they speak of.
-        let driver_is_managed = report.desired.is_ok_and(|desired| desired.driver.is_managed());
-        let change = |node: &NodeFacts| node.driver_change.filter(|_| driver_is_managed);
-        let nodes = report.observed.gpu_nodes.iter();
+        let managed =
+            super::effective_driver(report).is_some_and(|driver| driver.mode == DriverMode::Precompiled);
+        // What the Pods would tell is not asked for where they cannot be seen.
+        let stack = match &observed.operand_pods {
+            Some(pods) => Stack::of(&observed.daemon_sets, pods, managed),
+            None => Stack::of(&[], &none, managed),
+        };
+        let judged = |node: &'a NodeFacts| {
+            let support = desired.map_or(Support::Unjudged, |desired| {
+                Support::of(&node.system, &desired.driver, report.matrix)
+            });
+            let change = node.driver_change.filter(|_| managed);
+            let standing = match stack.find(node, &support) {
+                _ if node.leaving => Standing::Leaving,
+                None => Standing::Usable,
+                Some(found) => standing(node, found, report.now, since, not_ready_since),
+            };
+            Judged {
+                node,
+                support,
+                is_changing: !node.leaving
+                    && node.ready
+                    && matches!(change, Some(DriverChange::Waiting | DriverChange::UnderWay)),
+                standing,
+            }
+        };
         Self {
-            all: nodes
-                .clone()
-                .map(|node| (node, standing(node, change(node), report.now, since)))
-                .collect(),
-            changing: nodes.filter(|node| is_replaced(node, change(node))).count(),
+            all: observed.gpu_nodes.iter().map(judged).collect(),
+            desired,
+            pods: observed.operand_pods.as_ref(),
+            is_installed: observed.release.latest().is_some(),
         }
     }
 
-    fn of(&self, standing: Standing) -> Vec<&'a NodeFacts> {
-        let nodes = self.all.iter().filter(|(_, found)| *found == standing);
-        nodes.map(|(node, _)| *node).collect()
+    fn count(&self, counts: impl Fn(&Standing) -> bool) -> usize {
+        self.all.iter().filter(|judged| counts(&judged.standing)).count()
     }
 
-    fn total(&self) -> usize {
-        self.all.len()
+    /// Nodes that are there to stay.
+    pub fn total(&self) -> usize {
+        self.count(|standing| *standing != Standing::Leaving)
     }
 
-    fn usable(&self) -> usize {
-        self.of(Standing::Usable).len()
+    /// Those of them whose GPUs Pods can get.
+    pub fn usable(&self) -> usize {
+        self.count(|standing| *standing == Standing::Usable)
     }
 
     /// The verdict where nodes alone decide it.
-    pub fn judge(&self, now: Timestamp, since: Timestamp, not_ready_since: Timestamp) -> Option<Operands> {
-        let (failed, overdue) = (self.of(Standing::Failed), self.of(Standing::Overdue));
-        if !failed.is_empty() {
-            return Some(self.stuck(&failed));
-        }
-        if !overdue.is_empty() {
-            return Some(self.bad(&overdue));
-        }
-        let (usable, total) = (self.usable(), self.total());
-        if self.changing > 0 {
-            let message = format!(
-                "the driver is being replaced node by node, {} to go; {usable} of {total} GPU nodes can be used",
-                self.changing
-            );
-            let nodes = i32::try_from(total).unwrap_or(i32::MAX);
-            let limit = not_ready_since + STARTING_LIMIT.saturating_mul(nodes).min(LONGEST_CHANGE);
-            return Some(
-                Operands::not(State::Processing, "DriverRollingOut", message).until(
-                    now,
-                    limit,
-                    State::Warning,
-                ),
-            );
-        }
-        if !self.of(Standing::Rolling).is_empty() {
-            let message = format!("{usable} of {total} GPU nodes can be used, the others are being set up");
-            // The limit is only a recheck here: afterwards the nodes are overdue.
-            return Some(Operands::not(State::Processing, "RollingOut", message).until(
-                now,
-                since + STARTING_LIMIT,
-                State::Error,
-            ));
-        }
-        None
-    }
-
-    fn stuck(&self, failed: &[&NodeFacts]) -> Operands {
-        let message = format!(
-            "the driver could not be replaced on {}, look at the driver Pods and the Pods that use GPUs there",
-            names(failed)
-        );
-        Operands::not(self.state_of_some_unusable(), "DriverChangeFailed", message)
-    }
-
-    fn state_of_some_unusable(&self) -> State {
-        if self.usable() > 0 {
-            State::Warning
+    pub fn judge(&self, now: Timestamp, not_ready_since: Timestamp) -> Option<Operands> {
+        let judged = if self.count(|standing| matches!(standing, Standing::Lost(_))) > 0 {
+            self.lost()
+        } else if self.all.iter().any(|judged| judged.is_changing) {
+            self.changing(now, not_ready_since)
+        } else if self.count(|standing| matches!(standing, Standing::Rolling { .. })) > 0 {
+            let message = self.rolling_words();
+            Operands::not(State::Processing, "RollingOut", message)
         } else {
+            return None;
+        };
+        Some(self.rechecked(judged))
+    }
+
+    fn lost(&self) -> Operands {
+        let lost = || {
+            self.all.iter().filter_map(|judged| match &judged.standing {
+                Standing::Lost(found) => Some(found.reason),
+                _ => None,
+            })
+        };
+        let mut reasons = lost();
+        let first = reasons
+            .next()
+            .filter(|first| reasons.all(|other| other == *first));
+        let is_technical = lost().all(|reason| reason.affair() == Affair::Technical);
+        let state = if self.usable() == 0 && is_technical {
             State::Error
-        }
+        } else {
+            State::Warning
+        };
+        let reason = first.map_or("NodesNotUsable", NodeReason::as_str);
+        Operands::not(state, reason, self.lost_words())
     }
 
-    fn bad(&self, overdue: &[&NodeFacts]) -> Operands {
-        let names = names(overdue);
-        let cordoned = overdue.iter().all(|node| node.ready && !node.schedulable);
-        let offline = overdue.iter().all(|node| !node.ready);
-        let todo = if cordoned {
-            "uncordon them"
-        } else if offline {
-            "they are not ready, look at the nodes"
-        } else {
-            "look at the Pods of these nodes in namespace gpu-operator"
-        };
-        let message = format!(
-            "{} of {} GPU nodes cannot be used ({names}), {todo}",
-            overdue.len(),
-            self.total()
-        );
-        let state = if cordoned {
-            State::Warning
-        } else {
-            self.state_of_some_unusable()
-        };
-        Operands::not(state, "NodesNotUsable", message)
+    fn changing(&self, now: Timestamp, not_ready_since: Timestamp) -> Operands {
+        let nodes = i32::try_from(self.total()).unwrap_or(i32::MAX);
+        let limit = not_ready_since + STARTING_LIMIT.saturating_mul(nodes).min(LONGEST_CHANGE);
+        Operands::not(State::Processing, "DriverRollingOut", self.changing_words()).until(
+            now,
+            limit,
+            State::Warning,
+        )
     }
 
     /// True where a node has joined so lately that NVIDIA's operands may be unready for it.
     pub fn are_starting(&self) -> bool {
-        !self.of(Standing::Starting).is_empty()
+        self.count(|standing| matches!(standing, Standing::Starting { .. })) > 0
     }
 
     /// The verdict where nothing is wrong.
     pub fn good(&self) -> Operands {
-        let starting = self.of(Standing::Starting);
-        let recheck = starting.iter().map(|node| node.created + STARTING_LIMIT).min();
         let (usable, total) = (self.usable(), self.total());
         let ready = if total == 0 {
             Operands::ready(
                 "NoGpuNodes",
                 "there is no GPU node; the next one that joins is set up by itself",
             )
-        } else if starting.is_empty() {
+        } else if usable == total {
             Operands::ready("Ready", format!("all {total} GPU nodes can be used"))
         } else {
             let message = format!("{usable} of {total} GPU nodes can be used, the others have just joined");
             Operands::ready("NodesStarting", message)
         };
-        Operands { recheck, ..ready }
+        self.rechecked(ready)
+    }
+
+    /// The verdict with the next time at which a node's is up.
+    fn rechecked(&self, operands: Operands) -> Operands {
+        let times = self.all.iter().filter_map(|judged| match judged.standing {
+            Standing::Starting { until } | Standing::Rolling { until, .. } => Some(until),
+            _ => None,
+        });
+        Operands {
+            recheck: times.chain(operands.recheck).min(),
+            ..operands
+        }
     }
 }
 
-/// True where the driver of the node is being replaced, or will be.
-fn is_replaced(node: &NodeFacts, change: Option<DriverChange>) -> bool {
-    matches!(change, Some(DriverChange::Waiting | DriverChange::UnderWay)) && node.ready
-}
-
-fn standing(node: &NodeFacts, change: Option<DriverChange>, now: Timestamp, since: Timestamp) -> Standing {
-    if node.is_usable() {
-        Standing::Usable
-    } else if change == Some(DriverChange::Failed) {
-        Standing::Failed
-    } else if is_replaced(node, change) {
-        Standing::Changing
-    } else if node.is_only_cordoned() || now >= node.created.max(since) + STARTING_LIMIT {
-        // A cordon outlives any time: nothing that runs there ends it.
-        Standing::Overdue
-    } else if node.created > since {
-        Standing::Starting
+fn standing(
+    node: &NodeFacts,
+    found: Finding,
+    now: Timestamp,
+    since: Timestamp,
+    not_ready_since: Timestamp,
+) -> Standing {
+    if found.reason == NodeReason::UpgradeInProgress {
+        return Standing::Changing;
+    }
+    let Some(limit) = found.limit else {
+        return Standing::Lost(found);
+    };
+    let start = node.created + STARTING_LIMIT;
+    if node.created > since && now < start {
+        return Standing::Starting { until: start };
+    }
+    // A node that has announced GPUs was usable before, and of what is missing altogether nothing tells since when.
+    let lost = found
+        .since
+        .or_else(|| (node.capacity > 0).then_some(not_ready_since));
+    let begin = node.created.max(since);
+    let until = lost.map_or(begin, |lost| lost.max(begin)) + limit;
+    if now < until {
+        Standing::Rolling { until, why: found }
     } else {
-        Standing::Rolling
+        Standing::Lost(found)
     }
-}
-
-fn names(nodes: &[&NodeFacts]) -> String {
-    let mut names: Vec<_> = nodes.iter().map(|node| node.name.as_str()).collect();
-    names.sort_unstable();
-    first_few(names.iter())
 }
