@@ -10,7 +10,7 @@ pub const MAX_POOLS: usize = 50;
 pub const MAX_VALUES: usize = 5;
 
 /// Most problems of a worker pool.
-pub const MAX_PROBLEMS: usize = 10;
+pub const MAX_PROBLEMS: usize = 5;
 
 /// Most nodes of a problem that are named.
 pub const MAX_NAMES: usize = 3;
@@ -59,7 +59,7 @@ pub struct WorkerPoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_VALUES), inner(length(max = MAX_TEXT)))]
     pub sharing: Vec<String>,
-    /// Why nodes cannot be used, or may not be soon; ten at most.
+    /// Why nodes cannot be used, or may not be soon; five at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_PROBLEMS))]
     pub problems: Vec<NodeProblem>,

@@ -16,6 +16,7 @@ mod driver_change;
 mod drivers;
 mod history;
 mod operands;
+mod pools;
 
 const LATER: SignedDuration = SignedDuration::from_mins(30);
 
