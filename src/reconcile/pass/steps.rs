@@ -30,7 +30,7 @@ impl Pass<'_> {
             ..observe_views(self.context, &self.memory)
         };
         self.overlay();
-        match observe::look(&self.context.actor.client).await {
+        match observe::look(&self.context.actor.client, &self.observed.release).await {
             Ok(look) => look.put_into(&mut self.observed),
             Err(error) => self.fail(api_failure(&error)),
         }
