@@ -21,6 +21,7 @@ mod drift;
 mod dropped;
 mod foreign;
 mod nfd;
+mod objects;
 mod recovery;
 mod route;
 mod runs;
