@@ -2,53 +2,9 @@
 
 use super::*;
 
-/// One spec per field, each field with all that it can say.
-fn fields() -> Vec<(&'static str, Value)> {
-    let toleration = json!({ "key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule" });
-    let for_ever = json!({ "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 });
-    let deletion = json!({ "force": true, "timeoutSeconds": 60, "deleteEmptyDir": true });
-    let drain = json!({ "enabled": true, "force": true, "timeoutSeconds": 0, "deleteEmptyDir": true });
-    vec![
-        (
-            "kernelModuleType",
-            json!({ "driver": { "kernelModuleType": "Open" } }),
-        ),
-        (
-            "driver.upgrade",
-            json!({ "driver": { "upgrade": {
-                "maxParallel": 3, "maxUnavailable": "50%", "podDeletion": deletion, "drain": drain,
-            } } }),
-        ),
-        (
-            "driver.upgrade, some of it",
-            json!({ "driver": { "upgrade": { "maxUnavailable": 2, "podDeletion": { "force": true }, "drain": {} } } }),
-        ),
-        (
-            "nodes.tolerations",
-            json!({ "nodes": { "tolerations": [toleration, for_ever] } }),
-        ),
-        (
-            "sharing.timeSlicing",
-            json!({ "sharing": { "timeSlicing": { "replicas": 4 } } }),
-        ),
-        ("mig.strategy", json!({ "mig": { "strategy": "Mixed" } })),
-        (
-            "monitoring.dcgmExporter",
-            json!({ "monitoring": { "dcgmExporter": false } }),
-        ),
-        (
-            "monitoring.serviceMonitor",
-            json!({ "monitoring": { "serviceMonitor": true } }),
-        ),
-        (
-            "images.registry",
-            json!({ "images": { "registry": "mirror.example:5000/nvidia" } }),
-        ),
-        (
-            "images.pullSecrets",
-            json!({ "images": { "pullSecrets": ["one", "two"] } }),
-        ),
-    ]
+/// One spec per field; the end-to-end tests render them too.
+fn fields() -> Map<String, Value> {
+    serde_saphyr::from_str(include_str!("fields.yaml")).unwrap()
 }
 
 fn on(version: &str, mut spec: Value) -> Value {
@@ -90,7 +46,7 @@ fn every_field_changes_its_values_and_no_others() {
             .map(|(name, spec)| {
                 let mut found = Map::new();
                 difference(&plain, &values(on(version, spec)), "", &mut found);
-                (name.to_owned(), Value::Object(found))
+                (name, Value::Object(found))
             })
             .collect();
         insta::assert_yaml_snapshot!(format!("fields-{version}"), changes);
