@@ -15,11 +15,7 @@ pub fn merge(values: &mut Map<String, Value>, over: &Map<String, Value>, lists: 
 
 fn merge_at(values: &mut Map<String, Value>, over: &Map<String, Value>, lists: &[MergedList], at: &str) {
     for (key, new) in over {
-        let path = if at.is_empty() {
-            key.clone()
-        } else {
-            format!("{at}.{key}")
-        };
+        let path = below(at, key);
         let list = lists.iter().find(|list| list.path == path);
         match (values.get_mut(key), new, list) {
             (Some(Value::Object(old)), Value::Object(new), _) => merge_at(old, new, lists, &path),
@@ -30,6 +26,15 @@ fn merge_at(values: &mut Map<String, Value>, over: &Map<String, Value>, lists: &
                 values.insert(key.clone(), new.clone());
             }
         }
+    }
+}
+
+/// The path of what is called `key` there.
+pub fn below(at: &str, key: &str) -> String {
+    if at.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{at}.{key}")
     }
 }
 

@@ -27,6 +27,24 @@ pub enum Refusal {
         /// Dotted path of the value.
         path: String,
     },
+    /// `spec.values` says something else than a typed field does.
+    #[error("spec.values.{path} contradicts {field}, remove one of the two")]
+    Contradiction {
+        /// The typed field.
+        field: &'static str,
+        /// Dotted path of the value.
+        path: String,
+    },
+    /// An image from a registry that the operator does not allow.
+    #[error("{field} names {named}, but the operator allows only {allowed}, choose one of these")]
+    RegistryNotAllowed {
+        /// Dotted path in the GpuModule.
+        field: String,
+        /// The registry or repository.
+        named: String,
+        /// What could be named.
+        allowed: String,
+    },
     /// Text that the chart would run as a template.
     #[error("spec.values puts template text '{{{{' into {path}, which Helm would execute, remove it")]
     TemplateText {
@@ -50,6 +68,8 @@ impl Refusal {
             Self::UnknownChartVersion { .. } => "UnknownChartVersion",
             Self::RetiredChartVersion { .. } => "RetiredChartVersion",
             Self::OwnedValue { .. } => "OwnedValue",
+            Self::Contradiction { .. } => "ContradictingValues",
+            Self::RegistryNotAllowed { .. } => "RegistryNotAllowed",
             Self::TemplateText { .. } => "TemplateText",
             Self::ValuesTooLarge { .. } => "ValuesTooLarge",
         }
