@@ -111,6 +111,7 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
         name: name.to_owned(),
         pool: Some("gpu".to_owned()),
         instance_type: Some("g4dn.xlarge".to_owned()),
+        shows_gpu: true,
         system: SystemFacts {
             os_image: "Garden Linux 2150.7.0".to_owned(),
             kernel: "6.18.38-cloud-amd64".to_owned(),

@@ -19,7 +19,7 @@ pub use few::first_few;
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
     DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OperandsLabel, SystemFacts,
-    instance_type_matches, is_gpu_resource, labels_tell_gpu,
+    is_gpu_resource, labels_tell_gpu,
 };
 pub use release::{History, Revision};
 pub use stack::{

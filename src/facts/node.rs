@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-/// A node with an NVIDIA GPU.
+use crate::catalogue::InstanceTypes;
+
+/// A node, with an NVIDIA GPU unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its name.
@@ -13,6 +15,8 @@ pub struct NodeFacts {
     pub pool: Option<String>,
     /// Instance type (label `node.kubernetes.io/instance-type`).
     pub instance_type: Option<String>,
+    /// A label or a resource tells of an NVIDIA GPU. Without, only its instance type can.
+    pub shows_gpu: bool,
     /// What it runs.
     pub system: SystemFacts,
     /// What Node Feature Discovery has said of it.
@@ -116,6 +120,12 @@ impl DriverChange {
 }
 
 impl NodeFacts {
+    /// True for a node with an NVIDIA GPU. `more` are instance types besides those of the catalogue.
+    pub fn has_gpu(&self, known: &InstanceTypes, more: &[String]) -> bool {
+        let of_type = |instance_type: &String| known.contain(instance_type, more);
+        self.shows_gpu || self.instance_type.as_ref().is_some_and(of_type)
+    }
+
     /// True where a Pod can get a GPU on this node now.
     pub const fn is_usable(&self) -> bool {
         self.ready && self.schedulable && self.allocatable > 0
@@ -144,13 +154,6 @@ pub fn labels_tell_gpu(labels: &BTreeMap<String, String>) -> bool {
     LABELS
         .iter()
         .any(|label| labels.get(*label).is_some_and(|value| value == "true"))
-}
-
-/// True where the instance type is one of those with NVIDIA GPUs.
-pub fn instance_type_matches(instance_type: &str, prefixes: &[String]) -> bool {
-    prefixes
-        .iter()
-        .any(|prefix| instance_type.starts_with(prefix.as_str()))
 }
 
 #[cfg(test)]

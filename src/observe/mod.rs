@@ -67,11 +67,10 @@ pub struct Views {
 }
 
 impl Views {
-    /// Starts all watches on `tracker`; they end with `stop`. `gpu_instance_types` are prefixes from the catalogue.
+    /// Starts all watches on `tracker`; they end with `stop`.
     pub fn start(
         client: &Client,
         contacts: &Contacts,
-        gpu_instance_types: Vec<String>,
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
@@ -114,13 +113,12 @@ impl Views {
 
         let nodes = View::default();
         let api = Api::<Node>::all(client.clone());
-        let gpu_node = move |node: &Node| reduce::node(node, &gpu_instance_types);
         spawn(Box::pin(watched.clone().run(
             api,
             anything(),
             Resource::of::<Node>(None),
             nodes.clone(),
-            gpu_node,
+            reduce::node,
         )));
 
         let daemon_sets = View::default();
@@ -253,8 +251,13 @@ impl Views {
         self.objects.follow(places);
     }
 
-    /// What the watches know now, also of the objects in `manifest`.
-    pub fn observe(&self, kubernetes: MinorVersion, manifest: Option<&Manifest>) -> Observed {
+    /// What the watches know now, also of the objects in `manifest`. `is_gpu_node` picks from the nodes that may be one.
+    pub fn observe(
+        &self,
+        kubernetes: MinorVersion,
+        manifest: Option<&Manifest>,
+        is_gpu_node: impl Fn(&NodeFacts) -> bool,
+    ) -> Observed {
         let release = match self.releases.access() {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
             Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
@@ -274,7 +277,7 @@ impl Views {
             surroundings: None,
             gpu_work: None,
             maintenance: None,
-            gpu_nodes: self.nodes.all(),
+            gpu_nodes: self.nodes.select(is_gpu_node),
             policies: self.policies.all(),
             drivers: self.drivers.all(),
             daemon_sets,

@@ -38,9 +38,14 @@ enum Acted {
     Interrupted,
 }
 
-fn observe_views(context: &Context, memory: &Memory) -> Observed {
+fn observe_views(module: &GpuModule, context: &Context, memory: &Memory) -> Observed {
     let manifest = memory.drift.manifest().map(Arc::as_ref);
-    context.views.observe(*lock(&context.kubernetes), manifest)
+    let (known, more) = (&context.catalogue.instance_types, module.spec.instance_types());
+    context
+        .views
+        .observe(*lock(&context.kubernetes), manifest, |node| {
+            node.has_gpu(known, more)
+        })
 }
 
 /// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
@@ -96,7 +101,7 @@ impl<'a> Pass<'a> {
         if forced {
             memory.force(now);
         }
-        let mut observed = observe_views(context, &memory);
+        let mut observed = observe_views(module, context, &memory);
         observed.comparison.clone_from(&memory.comparison);
         observed.gpu_work = memory.known_work(now);
         observed.existing.clone_from(&memory.existing);

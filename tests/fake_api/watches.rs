@@ -10,7 +10,8 @@ use crate::lab::{Lab, ready_policy};
 use crate::server::{CRDS, FakeApi, Fault, NODES, ROLE_BINDINGS, Recorded, SECRETS, Verb};
 
 fn observe(lab: &Lab) -> Observed {
-    lab.views.observe("1.36".parse().expect("a version"), None)
+    lab.views
+        .observe("1.36".parse().expect("a version"), None, |node| node.shows_gpu)
 }
 
 fn nodes_seen(lab: &Lab) -> Vec<String> {

@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use crate::api::FIELD_MANAGER;
 use crate::facts::{
     DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OperandsLabel, SystemFacts,
-    instance_type_matches, is_gpu_resource, labels_tell_gpu,
+    is_gpu_resource, labels_tell_gpu,
 };
 
 /// Prefix of the labels of Node Feature Discovery.
@@ -25,15 +25,14 @@ const NEEDED_FEATURES: [&str; 3] = [
 
 type Labels = BTreeMap<String, String>;
 
-/// A GPU node; `None` for any other node.
-pub fn node(node: &Node, gpu_instance_types: &[String]) -> Option<NodeFacts> {
+/// A node that may have a GPU; `None` for any other node.
+pub fn node(node: &Node) -> Option<NodeFacts> {
     let status = node.status.as_ref();
     let capacity = count_gpus(status.and_then(|status| status.capacity.as_ref()));
     let labels = node.labels();
     let instance_type = labels.get("node.kubernetes.io/instance-type");
-    let known_type =
-        instance_type.is_some_and(|instance_type| instance_type_matches(instance_type, gpu_instance_types));
-    if capacity == 0 && !known_type && !labels_tell_gpu(labels) {
+    let shows_gpu = capacity > 0 || labels_tell_gpu(labels);
+    if !shows_gpu && instance_type.is_none() {
         return None;
     }
     let conditions = status.and_then(|status| status.conditions.as_ref());
@@ -42,6 +41,7 @@ pub fn node(node: &Node, gpu_instance_types: &[String]) -> Option<NodeFacts> {
         name: node.name_any(),
         pool: labels.get("worker.gardener.cloud/pool").cloned(),
         instance_type: instance_type.cloned(),
+        shows_gpu,
         system: status
             .and_then(|status| status.node_info.as_ref())
             .map(system)

@@ -45,10 +45,7 @@ fn gpu_node() -> Value {
 }
 
 fn node(object: Value) -> Option<NodeFacts> {
-    reduce::node(
-        &read::<Node>(object),
-        &["g4dn.".to_owned(), "Standard_NC".to_owned()],
-    )
+    reduce::node(&read::<Node>(object))
 }
 
 #[test]
@@ -57,6 +54,7 @@ fn a_gpu_node_in_full() {
         name: "gpu-0".to_owned(),
         pool: Some("gpu".to_owned()),
         instance_type: Some("m5.large".to_owned()),
+        shows_gpu: true,
         system: SystemFacts {
             os_image: "Garden Linux 2150.9.0".to_owned(),
             kernel: "6.18.41-cloud-amd64".to_owned(),
@@ -131,9 +129,19 @@ fn who_set_the_label_that_keeps_nvidia_off_is_read_from_managed_fields() {
 
 #[test]
 fn a_gpu_shows_by_type_label_or_capacity() {
+    let known = crate::catalogue::Catalogue::compiled_in().unwrap().instance_types;
     let bare = json!({ "metadata": { "name": "n", "labels": {} }, "status": { "capacity": {} } });
-    let labelled = |labels: Value| node(merged(bare.clone(), &[("/metadata/labels", labels)])).is_some();
-    let sized = |capacity: Value| node(merged(bare.clone(), &[("/status/capacity", capacity)])).is_some();
+    let has_gpu = |object: Value, more: &[String]| {
+        let node = node(object);
+        node.is_some_and(|node| node.has_gpu(&known, more))
+    };
+    let of_type = |instance_type: &str, more: &[&str]| {
+        let labels = json!({ "node.kubernetes.io/instance-type": instance_type });
+        let more: Vec<_> = more.iter().map(|&name| name.to_owned()).collect();
+        has_gpu(merged(bare.clone(), &[("/metadata/labels", labels)]), &more)
+    };
+    let labelled = |labels: Value| has_gpu(merged(bare.clone(), &[("/metadata/labels", labels)]), &[]);
+    let sized = |capacity: Value| has_gpu(merged(bare.clone(), &[("/status/capacity", capacity)]), &[]);
 
     assert!(
         node(json!({ "metadata": { "name": "n" } })).is_none(),
@@ -141,14 +149,33 @@ fn a_gpu_shows_by_type_label_or_capacity() {
     );
     for (instance_type, is_gpu) in [
         ("g4dn.xlarge", true),
-        ("Standard_NC6s_v3", true),
+        ("g6.xlarge", true),
+        ("g6e.48xlarge", true),
+        ("p6-b200.48xlarge", true),
+        ("g4ad.xlarge", false),
         ("g4dn", false),
         ("m5.large", false),
+        ("g2-standard-8", true),
+        ("a3-highgpu-8g", true),
+        ("n1-standard-8", false),
+        ("Standard_NC6s_v3", true),
+        ("Standard_NC4as_T4_v3", true),
+        ("Standard_ND96isr_H100_v5", true),
+        ("Standard_ND96isr_MI300X_v5", false),
+        ("Standard_NV4as_v4", false),
+        ("Standard_NV8ads_V710_v5", false),
+        ("Standard_D4s_v5", false),
+        ("ecs.gn7i-c8g1.2xlarge", true),
+        ("ecs.ebmgn7e.32xlarge", true),
+        ("ecs.vgn6i-m4.xlarge", false),
+        ("ecs.g7.xlarge", false),
+        ("g_h100_c4", false),
         ("", false),
     ] {
-        let labels = json!({ "node.kubernetes.io/instance-type": instance_type });
-        assert_eq!(labelled(labels), is_gpu, "{instance_type}");
+        assert_eq!(of_type(instance_type, &[]), is_gpu, "{instance_type}");
     }
+    assert!(of_type("g_h100_c4", &["x", "g_h100*"]) && of_type("g_h100_c4", &["g_h100_c4"]));
+    assert!(!of_type("g_h100_c4", &["g_h100"]) && !of_type("g_h100_c4", &["h100*"]));
     for (label, is_gpu) in [
         ("feature.node.kubernetes.io/pci-10de.present", true),
         ("feature.node.kubernetes.io/pci-0302_10de.present", true),

@@ -34,7 +34,7 @@ impl Pass<'_> {
             gpu_work: self.observed.gpu_work.take(),
             maintenance: self.observed.maintenance.take(),
             existing: self.observed.existing.take(),
-            ..observe_views(self.context, &self.memory)
+            ..observe_views(self.module, self.context, &self.memory)
         };
         self.overlay();
         if was_absent && self.observed.release == ReleaseFacts::Unreadable {
