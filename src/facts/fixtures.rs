@@ -39,7 +39,7 @@ pub fn observed() -> Observed {
         drivers: Vec::new(),
         daemon_sets: Vec::new(),
         neighbours: Vec::new(),
-        deployments: Vec::new(),
+        controller_runs: false,
         crds: [CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD]
             .map(|name| (name.to_owned(), crd(Some("d"))))
             .into(),
@@ -103,6 +103,7 @@ pub fn crd(spec_digest: Option<&str>) -> CrdFacts {
     CrdFacts {
         spec_digest: spec_digest.map(ToOwned::to_owned),
         as_applied: spec_digest.is_some(),
+        generation: 1,
         terminating: false,
     }
 }

@@ -20,12 +20,12 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, watch as channel};
 
-use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD};
+use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, STACK_DEPLOYMENT};
 use crate::catalogue::MinorVersion;
 use crate::drift::{Kind, Manifest};
 use crate::facts::{
-    CrdFacts, DaemonSetRole, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, OperandPod,
-    OperandPods, PolicyFacts, ReleaseFacts, Revision,
+    CrdFacts, DaemonSetRole, DriverFacts, History, NodeFacts, Observed, OperandPod, OperandPods, PolicyFacts,
+    ReleaseFacts, Revision,
 };
 use objects::ObjectViews;
 use view::{Access, View};
@@ -33,7 +33,7 @@ use view::{Access, View};
 pub use inspect::{Inspection, inspect};
 pub use kinds::Kinds;
 pub use live::{
-    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_release, read_status,
+    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_status,
     read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
@@ -51,7 +51,8 @@ pub struct Views {
     policies: View<PolicyFacts>,
     drivers: View<DriverFacts>,
     daemon_sets: View<DaemonSetRole>,
-    deployments: View<DeploymentFacts>,
+    /// NVIDIA's controller; true where it runs what its newest spec says.
+    controller: View<bool>,
     crds: View<CrdFacts>,
     objects: ObjectViews,
     changes: channel::Receiver<u64>,
@@ -83,7 +84,7 @@ impl Views {
             ("Nodes", Some(self.nodes.access())),
             ("Pods", Some(self.pods.access())),
             ("DaemonSets", Some(self.daemon_sets.access())),
-            ("Deployments", Some(self.deployments.access())),
+            ("Deployments", Some(self.controller.access())),
             (
                 "ClusterPolicies",
                 of_nvidia(CLUSTER_POLICY_CRD, self.policies.access()),
@@ -159,7 +160,7 @@ impl Views {
             drivers: self.drivers.all(),
             daemon_sets,
             neighbours,
-            deployments: self.deployments.all(),
+            controller_runs: self.controller.get(STACK_DEPLOYMENT) == Some(true),
             crds: self.crds.by_name(),
             objects: manifest.map_or_else(BTreeMap::new, |manifest| self.objects.see(manifest)),
             kubernetes,

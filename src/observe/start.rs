@@ -17,7 +17,7 @@ use super::objects::ObjectViews;
 use super::view::View;
 use super::watch::Watched;
 use super::{Views, live, nvidia, reduce};
-use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE};
+use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE, STACK_DEPLOYMENT};
 use crate::contact::{Contacts, Resource};
 
 impl Views {
@@ -99,15 +99,15 @@ impl Views {
             reduce::daemon_set,
         )));
 
-        let deployments = View::default();
+        let controller = View::default();
         let api = Api::<Deployment>::namespaced(client.clone(), RELEASE_NAMESPACE);
         let resource = Resource::of::<Deployment>(namespace);
         spawn(Box::pin(watched.clone().run(
             api,
-            anything(),
+            anything().fields(&format!("metadata.name={STACK_DEPLOYMENT}")),
             resource,
-            deployments.clone(),
-            |deployment: &Deployment| Some(reduce::deployment(deployment)),
+            controller.clone(),
+            |deployment: &Deployment| Some(reduce::runs_newest(deployment)),
         )));
 
         let policies = View::default();
@@ -143,7 +143,7 @@ impl Views {
             policies,
             drivers,
             daemon_sets,
-            deployments,
+            controller,
             crds,
             objects: ObjectViews::new(Kinds::new(client.clone()), watched, tracker, stop),
             changes,

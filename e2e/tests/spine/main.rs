@@ -11,6 +11,7 @@ mod changes;
 mod crd;
 mod delete;
 mod drift;
+mod fields;
 mod foreign;
 mod helm3;
 mod install;
