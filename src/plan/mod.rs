@@ -15,6 +15,7 @@ mod hold;
 mod nfd;
 mod orphans;
 mod pause;
+mod pauses;
 mod recovery;
 mod release;
 mod route;
