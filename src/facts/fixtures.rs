@@ -33,6 +33,7 @@ pub fn observed() -> Observed {
             cluster_role: None,
         }),
         gpu_nodes: Vec::new(),
+        former_gpu_nodes: Vec::new(),
         policies: Vec::new(),
         drivers: Vec::new(),
         daemon_sets: Vec::new(),
@@ -109,6 +110,7 @@ pub fn crd(spec_digest: Option<&str>) -> CrdFacts {
 pub fn node(name: &str, allocatable: u64) -> NodeFacts {
     NodeFacts {
         name: name.to_owned(),
+        uid: format!("uid of {name}"),
         pool: Some("gpu".to_owned()),
         instance_type: Some("g4dn.xlarge".to_owned()),
         shows_gpu: true,

@@ -18,8 +18,8 @@ pub use existing::{ExistingContent, ExistingRelease};
 pub use few::first_few;
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
-    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OperandsLabel, SystemFacts,
-    is_gpu_resource, labels_tell_gpu,
+    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OPERANDS_OFF, OperandsLabel,
+    SystemFacts, is_gpu_resource, labels_tell_gpu,
 };
 pub use release::{History, Revision};
 pub use stack::{
@@ -125,6 +125,8 @@ pub struct Observed {
     pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
     pub gpu_nodes: Vec<NodeFacts>,
+    /// Nodes that count as such no longer and still have the module's label.
+    pub former_gpu_nodes: Vec<NodeFacts>,
     /// All ClusterPolicies.
     pub policies: Vec<PolicyFacts>,
     /// All NVIDIADrivers.

@@ -277,7 +277,10 @@ impl Views {
             surroundings: None,
             gpu_work: None,
             maintenance: None,
-            gpu_nodes: self.nodes.select(is_gpu_node),
+            gpu_nodes: self.nodes.select(&is_gpu_node),
+            former_gpu_nodes: self
+                .nodes
+                .select(|node| node.has_own_label() && !is_gpu_node(node)),
             policies: self.policies.all(),
             drivers: self.drivers.all(),
             daemon_sets,

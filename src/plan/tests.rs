@@ -5,7 +5,7 @@ use semver::Version;
 use serde_json::json;
 
 use super::*;
-use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
+use crate::api::{GPU_DRIVER_CRD, NodesSpec, OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
 use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
@@ -20,6 +20,7 @@ mod by_hand;
 mod drift;
 mod dropped;
 mod foreign;
+mod keep_out;
 mod nfd;
 mod recovery;
 mod route;
@@ -49,6 +50,8 @@ struct Case {
     orphans: Option<Orphans>,
     drift_mode: DriftMode,
     drift: DriftState,
+    nodes: NodesSpec,
+    labelled: Labelled,
 }
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
@@ -87,6 +90,8 @@ impl Case {
             // Objects are compared in tests of their own.
             drift_mode: DriftMode::Ignore,
             drift: DriftState::default(),
+            nodes: NodesSpec::default(),
+            labelled: Labelled::default(),
         }
     }
 
@@ -148,6 +153,12 @@ impl Case {
             generation: self.generation,
             adopt: self.adopt,
             listed: self.listed.as_ref(),
+            nodes: NodeRules {
+                spec: Some(&self.nodes),
+                driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
+                matrix: &catalogue.drivers,
+            },
+            labelled: &self.labelled,
             drift_mode: self.drift_mode,
             drift: &self.drift,
         }

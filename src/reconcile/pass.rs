@@ -2,6 +2,7 @@
 
 mod drift;
 mod end;
+mod nodes;
 mod read;
 mod steps;
 
@@ -95,6 +96,7 @@ impl<'a> Pass<'a> {
         memory.attempts.observe_generation(generation);
         memory.drift.observe_generation(generation);
         memory.drift.fade(now);
+        memory.labelled.fade(now, |_| false);
         if forced {
             memory.force(now);
         }
@@ -154,6 +156,11 @@ impl<'a> Pass<'a> {
                 Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
                     self.read_version().await;
                 }
+                Plan::Act(Action::LabelNodes { labels }) => {
+                    if matches!(self.label_nodes(labels).await, Acted::Interrupted) {
+                        return Ok(Requeue::await_change());
+                    }
+                }
                 Plan::Act(action) => {
                     // A finalizer is set in a moment, and on the very object that the pass began with; objects are put
                     // right in a moment, too.
@@ -210,6 +217,8 @@ impl<'a> Pass<'a> {
             attempts: &self.memory.attempts,
             comparison_due: self.comparison_due || self.is_unmoved(),
             interrupted: self.begun().filter(|_| self.memory.ended.is_empty()),
+            nodes: self.node_rules(),
+            labelled: &self.memory.labelled,
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
         }

@@ -218,6 +218,7 @@ impl<'a> World<'a> {
                 Ok(())
             }
             Action::RestoreCrds { .. } | Action::Reapply { .. } => unreachable!("drift is ignored here"),
+            Action::LabelNodes { .. } => unreachable!("every node is good here"),
             Action::Upgrade { to, .. } => self.upgrade(to),
             Action::Rollback { to, .. } => self.rollback(*to),
             Action::Uninstall { .. } => self.uninstall(),
