@@ -52,6 +52,18 @@ pub struct RunArgs {
     #[arg(long, global = true, env = "GPU_MANAGER_CATALOGUE_DIR", value_name = "FOLDER")]
     pub catalogue_dir: Option<PathBuf>,
 
+    /// Registries, with or without a path, that a GpuModule may name for images besides those of the module itself, separated by
+    /// commas; without it any.
+    #[arg(
+        long,
+        global = true,
+        env = "GPU_MANAGER_ALLOWED_REGISTRIES",
+        value_delimiter = ',',
+        value_parser = registry,
+        value_name = "REGISTRIES"
+    )]
+    pub allowed_registries: Vec<String>,
+
     /// Folder that helm may write to; must outlive a restart of the container.
     #[arg(
         long,
@@ -170,6 +182,16 @@ fn read(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// A registry as `--allowed-registries` takes it. A slash at its end would allow nothing.
+fn registry(text: &str) -> Result<String, String> {
+    let name = text.trim().trim_end_matches('/');
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_:/".contains(c);
+    if name.is_empty() || !name.chars().all(allowed) || name.contains("://") {
+        return Err("expected a registry like registry.example/path, without scheme and tag".to_owned());
+    }
+    Ok(name.to_owned())
+}
+
 /// Makes a text a Kubernetes label value: at most 63 characters, the last ones kept as they tell processes apart.
 fn label_value(text: &str) -> String {
     let allowed = |c: char| {
@@ -200,6 +222,23 @@ mod tests {
             (cli.command, cli.run.charts_dir),
             (Some(Command::Run), PathBuf::from("/c"))
         );
+    }
+
+    #[test]
+    fn registries_are_listed_by_commas() {
+        let parse = |list: &str| {
+            let words = ["gpu-manager", "--allowed-registries", list];
+            Cli::try_parse_from(words).map(|cli| cli.run.allowed_registries)
+        };
+        assert_eq!(
+            parse("a.example:5000, b.example/c/").unwrap(),
+            ["a.example:5000", "b.example/c"]
+        );
+        for wrong in ["https://a.example", "a.example,", "A.example", " "] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        let cli = Cli::try_parse_from(["gpu-manager"]).unwrap();
+        assert!(cli.run.allowed_registries.is_empty());
     }
 
     #[test]

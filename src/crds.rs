@@ -1,7 +1,7 @@
 //! Renders the CRD that `crds/` holds.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSON, JSONSchemaProps,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 use kube::CustomResourceExt;
 use serde_json::json;
@@ -15,8 +15,40 @@ pub fn crd() -> CustomResourceDefinition {
         let schema = version.schema.as_mut()?;
         schema.open_api_v3_schema.as_mut()
     });
-    schemas.for_each(let_spec_be_absent);
+    schemas.for_each(|schema| {
+        let_spec_be_absent(schema);
+        if let Some(spec) = schema
+            .properties
+            .as_mut()
+            .and_then(|properties| properties.get_mut("spec"))
+        {
+            take_null_for_absent(spec);
+        }
+    });
     crd
+}
+
+/// Null in a field that holds no object is dropped by the API server then. A field that may be null would keep it, and be refused
+/// where it has a closed set of values.
+///
+/// Objects stay nullable: server-side apply makes one null whose last field is taken back.
+fn take_null_for_absent(schema: &mut JSONSchemaProps) {
+    if schema.type_.as_deref() != Some("object") {
+        schema.nullable = None;
+        if let Some(values) = &mut schema.enum_ {
+            values.retain(|value| !value.0.is_null());
+        }
+    }
+    for child in schema
+        .properties
+        .iter_mut()
+        .flat_map(|properties| properties.values_mut())
+    {
+        take_null_for_absent(child);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        take_null_for_absent(items);
+    }
 }
 
 /// A spec that is absent or null becomes the empty one, which chooses nothing and so freezes no choice.

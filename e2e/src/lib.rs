@@ -10,6 +10,7 @@ pub mod interrupt;
 pub mod manager;
 pub mod pki;
 pub mod rbac;
+pub mod render;
 pub mod simulated;
 pub mod tools;
 pub mod wait;

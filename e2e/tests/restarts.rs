@@ -1,11 +1,12 @@
 //! Is what `chart-values/restarts.yaml` says true of NVIDIA's charts? Values are changed one by one, and the rendered
 //! ClusterPolicy and NVIDIADriver tell what NVIDIA's operator would restart.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::charts::Charts;
-use e2e::tools::{Tool, Tools};
+use e2e::render::Renderer;
+use e2e::tools::Tools;
 use gpu_manager::api::NodeFeatureDiscovery;
 use gpu_manager::catalogue::{Catalogue, Chart, DriverLayout, Restart, Stage};
 use gpu_manager::desired::{DriverId, resolve};
@@ -40,9 +41,8 @@ const TOOLKIT: [&str; 8] = [
 ];
 
 /// A chart with the module's values for it.
-struct Rendered<'a> {
-    tools: &'a Tools,
-    archive: String,
+struct Rendered {
+    renderer: Renderer,
     chart: Chart,
     values: Value,
 }
@@ -54,31 +54,14 @@ struct Objects {
     driver: Value,
 }
 
-impl Rendered<'_> {
+impl Rendered {
     /// Renders the chart; `None` where it refuses these values.
     async fn objects(&self, values: &Value) -> Result<Option<Objects>> {
-        let folder = tempfile::tempdir()?;
-        let file = folder.path().join("values.json");
-        std::fs::write(&file, values.to_string())?;
-        let output = tokio::process::Command::new(self.tools.path(Tool::Helm))
-            .env_clear()
-            .env("HOME", folder.path())
-            .args([
-                "template",
-                "gpu-operator",
-                &self.archive,
-                "--namespace=gpu-operator",
-                "--values",
-            ])
-            .arg(&file)
-            .output()
-            .await?;
-        if !output.status.success() {
+        let Some(objects) = self.renderer.objects(values).await? else {
             return Ok(None);
-        }
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&String::from_utf8(output.stdout)?)?;
+        };
         let spec = |kind: &str| {
-            let found = documents.iter().find(|object| object["kind"] == kind);
+            let found = objects.iter().find(|object| object["kind"] == kind);
             found.map_or(Value::Null, |object| object["spec"].clone())
         };
         Ok(Some(Objects {
@@ -228,21 +211,20 @@ async fn the_data_says_what_the_charts_render() -> Result<()> {
     for chart in offered {
         let version = chart.version.to_string();
         let spec = serde_json::from_value(json!({ "chartVersion": version }))?;
-        let archive = charts.archive(&version).display().to_string();
         let rendered = Rendered {
-            tools: &tools,
-            archive,
+            renderer: Renderer::new(&tools, &charts, &version),
             values: resolve(&spec, &catalogue, NodeFeatureDiscovery::default(), &[])?.values,
             chart,
         };
         listed(&rendered, &catalogue).await.context(version.clone())?;
-        unlisted(&rendered, &catalogue).await.context(version)?;
+        unlisted(&rendered, &catalogue).await.context(version.clone())?;
+        fields(&rendered, &catalogue).await.context(version)?;
     }
     Ok(())
 }
 
 /// Each path of the data restarts what it says, and makes another driver exactly where it restarts that.
-async fn listed(rendered: &Rendered<'_>, catalogue: &Catalogue) -> Result<()> {
+async fn listed(rendered: &Rendered, catalogue: &Catalogue) -> Result<()> {
     let before = rendered
         .objects(&rendered.values)
         .await?
@@ -276,18 +258,8 @@ async fn listed(rendered: &Rendered<'_>, catalogue: &Catalogue) -> Result<()> {
 }
 
 /// No other value that the chart knows, and a user may set, restarts the driver or the toolkit.
-async fn unlisted(rendered: &Rendered<'_>, catalogue: &Catalogue) -> Result<()> {
-    let output = tokio::process::Command::new(rendered.tools.path(Tool::Helm))
-        .env_clear()
-        .args(["show", "values", &rendered.archive])
-        .output()
-        .await?;
-    ensure!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let defaults: Value = serde_saphyr::from_str(&String::from_utf8(output.stdout)?)?;
+async fn unlisted(rendered: &Rendered, catalogue: &Catalogue) -> Result<()> {
+    let defaults = rendered.renderer.defaults().await?;
     let restarts = catalogue.restarts.of(rendered.chart.driver_layout).iter();
     let owned = catalogue.defaults.owned_values.iter();
     let owned = owned.chain(&rendered.chart.owned_values);
@@ -337,6 +309,40 @@ async fn unlisted(rendered: &Rendered<'_>, catalogue: &Catalogue) -> Result<()> 
         }
     }
     ensure!(tried > 100, "only {tried} values were tried");
+    Ok(())
+}
+
+/// Each typed field of the spec makes another driver exactly where it restarts that.
+async fn fields(rendered: &Rendered, catalogue: &Catalogue) -> Result<()> {
+    let before = rendered
+        .objects(&rendered.values)
+        .await?
+        .context("not rendered")?;
+    let id = rendered.driver_id(&rendered.values, catalogue);
+    let fields: BTreeMap<String, Value> =
+        serde_saphyr::from_str(include_str!("../../src/desired/tests/fields.yaml"))?;
+    for (name, mut spec) in fields {
+        spec["chartVersion"] = rendered.chart.version.to_string().into();
+        let spec = serde_json::from_value(spec)?;
+        let values = resolve(&spec, catalogue, NodeFeatureDiscovery::default(), &[])?.values;
+        let after = rendered
+            .objects(&values)
+            .await?
+            .with_context(|| format!("{name} is refused"))?;
+        let restart = rendered.restart(&before, &after);
+        let expected = match name.as_str() {
+            "kernelModuleType" | "nodes.tolerations" | "images.registry" | "images.pullSecrets" => {
+                Restart::Driver
+            }
+            _ => Restart::Nothing,
+        };
+        ensure!(restart == expected, "{name} restarts {restart:?}");
+        let other = rendered.driver_id(&values, catalogue) != id;
+        ensure!(
+            other == (restart == Restart::Driver),
+            "{name}: another driver: {other}"
+        );
+    }
     Ok(())
 }
 

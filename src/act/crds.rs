@@ -19,7 +19,7 @@ use crate::api::{
 use crate::desired::digest;
 use crate::drift::ObjectRef;
 use crate::facts::CrdFacts;
-use crate::helm::{Helm, HelmError};
+use crate::helm::HelmError;
 use crate::kube_api::{self, API_DEADLINE, ApiError, deadline};
 use crate::plan::NfdCrds;
 
@@ -89,14 +89,13 @@ pub enum Which<'a> {
     These(&'a [ObjectRef]),
 }
 
-/// Applies CRDs of the chart, and returns all that the chart has.
+/// Applies CRDs of the chart, and returns all that the chart has. `documents` is what `helm show crds` prints of it.
 pub async fn apply(
     client: &Client,
-    helm: &Helm,
     archive: &Path,
+    documents: String,
     which: Which<'_>,
 ) -> Result<Vec<KnownCrd>, CrdError> {
-    let documents = helm.show_crds(archive).await?;
     let unreadable = |reason| CrdError::Unreadable {
         archive: archive
             .file_name()

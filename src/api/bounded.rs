@@ -1,4 +1,4 @@
-//! Values of the spec that are closed sets.
+//! Values of the spec that are closed sets, and schemas that several fields have.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -74,4 +74,29 @@ impl JsonSchema for DriverBranch {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "integer", "enum": Self::ALL.map(Self::number) })
     }
+}
+
+/// A registry with or without a path, without tag.
+pub fn registry_path(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "nullable": true,
+        "minLength": 1,
+        "maxLength": 255,
+        "pattern": r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*$",
+    })
+}
+
+/// Names of a few objects.
+pub fn object_names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 4,
+        "items": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 253,
+            "pattern": r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$",
+        },
+    })
 }

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DriverBranch, GpuModuleStatus, NodesSpec};
+use super::{DriverSpec, GpuModuleStatus, ImagesSpec, MigSpec, MonitoringSpec, NodesSpec, SharingSpec};
 
 /// What is asked for; an empty spec installs the module's defaults.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,10 @@ use super::{DriverBranch, GpuModuleStatus, NodesSpec};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!has(self.sharing) || !has(self.sharing.timeSlicing) || !has(self.mig) || !has(self.mig.strategy) \
+     || self.mig.strategy != 'Single'"
+).message("MIG strategy Single calls partitions nvidia.com/gpu too, so sharing would share them as well: use Mixed or None, or remove sharing"))]
 pub struct GpuModuleSpec {
     /// Version of NVIDIA's gpu-operator chart, for example 26.7.0. Empty: the module's default version.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,6 +49,22 @@ pub struct GpuModuleSpec {
     /// Which nodes the stack runs on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesSpec>,
+
+    /// How Pods share a GPU. Empty: each Pod that asks for a GPU has it alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharing: Option<SharingSpec>,
+
+    /// How the partitions of GPUs with Multi-Instance GPU (MIG) are offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mig: Option<MigSpec>,
+
+    /// Metrics of the GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitoring: Option<MonitoringSpec>,
+
+    /// Where images are pulled from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<ImagesSpec>,
 
     /// Further values of the gpu-operator chart, merged over the module's own as Helm would: maps deeply, lists
     /// replaced, null removes a default. Values that the module owns are refused.
@@ -68,50 +88,6 @@ pub struct GpuModuleSpec {
     /// True stops every change to the release while the status stays current. Deletion still uninstalls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-}
-
-/// Where the NVIDIA driver comes from.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new(
-    "!has(self.mode) || self.mode != 'Preinstalled' || (!has(self.branch) && !has(self.installerRelease) && !has(self.repository))"
-).message("mode Preinstalled takes the driver of the node image: remove branch, installerRelease and repository"))]
-pub struct DriverSpec {
-    /// Who brings the driver onto the node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<DriverMode>,
-
-    /// Driver branch. Empty: the module's default branch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub branch: Option<DriverBranch>,
-
-    /// Release of the Garden Linux NVIDIA installer whose driver images are used, for example 1.17.0.
-    /// Empty: the release that this module was built with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 24), regex(pattern = r"^[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$"))]
-    pub installer_release: Option<String>,
-
-    /// Registry path that holds the installer's releases, without tag, for a mirror.
-    /// Empty: ghcr.io/gardenlinux/gardenlinux-nvidia-installer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 1, max = 255),
-        regex(
-            pattern = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*$"
-        )
-    )]
-    pub repository: Option<String>,
-}
-
-/// Precompiled: NVIDIA's operator runs a driver container per kernel. Preinstalled: the node image already has the
-/// driver and no driver container runs. Empty: Precompiled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum DriverMode {
-    /// NVIDIA's operator runs a driver container that was compiled for the node's kernel.
-    #[default]
-    Precompiled,
-    /// The node image has the driver; no driver container runs.
-    Preinstalled,
 }
 
 /// When a change that restarts GPU drivers may begin. Other changes are made at once.

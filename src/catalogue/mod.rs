@@ -58,6 +58,9 @@ pub struct Defaults {
     pub obsolete_values: Vec<String>,
     /// Lists to which `spec.values` adds.
     pub merged_lists: Vec<MergedList>,
+    /// Registries, with or without a path, that users may name; empty: all.
+    #[serde(default)]
+    pub allowed_registries: Vec<String>,
 }
 
 /// The default driver.
@@ -107,6 +110,9 @@ pub struct Chart {
     /// Names of the CRDs that the chart and its subchart bring; empty: they are not watched.
     #[serde(default)]
     pub crds: Vec<String>,
+    /// Where the chart takes its images from: dotted path of a component's values, and its `repository`. Without the driver.
+    #[serde(default)]
+    pub image_repositories: BTreeMap<String, String>,
     /// Values of this version over [`Catalogue::base`].
     #[serde(default)]
     pub values: Map<String, Value>,

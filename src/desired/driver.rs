@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{DriverUpgrades, Step, path};
-use crate::api::{DriverBranch, DriverMode, DriverSpec, DriverStatus};
+use super::{DriverUpgrades, Step, driver_upgrade, images, kernel_modules, merge, path};
+use crate::api::{DriverBranch, DriverMode, DriverStatus, GpuModuleSpec};
 use crate::catalogue::{Chart, DriverDefaults, DriverLayout};
 
 /// Name of the NVIDIADriver. `usePrecompiled` is immutable in it, so the name says so and another mode gets another name.
@@ -27,7 +27,8 @@ pub enum ResolvedDriver {
 
 impl ResolvedDriver {
     /// Fills in the defaults.
-    pub fn new(spec: Option<&DriverSpec>, defaults: &DriverDefaults) -> Self {
+    pub fn new(module: &GpuModuleSpec, defaults: &DriverDefaults) -> Self {
+        let spec = module.driver.as_ref();
         if spec.and_then(|spec| spec.mode) == Some(DriverMode::Preinstalled) {
             return Self::Preinstalled;
         }
@@ -35,8 +36,8 @@ impl ResolvedDriver {
             .and_then(|spec| spec.installer_release.as_ref())
             .unwrap_or(&defaults.installer_release);
         let repository = spec
-            .and_then(|spec| spec.repository.as_ref())
-            .unwrap_or(&defaults.repository);
+            .and_then(|spec| spec.repository.clone())
+            .unwrap_or_else(|| images::mirrored(&defaults.repository, module));
         Self::Precompiled {
             branch: spec.and_then(|spec| spec.branch).unwrap_or(defaults.branch),
             installer_release: release.clone(),
@@ -109,7 +110,13 @@ impl ResolvedDriver {
     /// The NVIDIADriver for `extraObjects`, where one describes the driver.
     ///
     /// `values` are the merged values: what NVIDIA's chart would copy from them into its own NVIDIADriver is copied here.
-    pub(super) fn object(&self, chart: &Chart, values: &Map<String, Value>, step: &Step) -> Option<Value> {
+    pub(super) fn object(
+        &self,
+        module: &GpuModuleSpec,
+        chart: &Chart,
+        values: &Map<String, Value>,
+        step: &Step,
+    ) -> Option<Value> {
         let (
             Self::Precompiled {
                 branch, repository, ..
@@ -123,6 +130,19 @@ impl ResolvedDriver {
         spec.insert("usePrecompiled".to_owned(), true.into());
         spec.insert("repository".to_owned(), repository.as_str().into());
         spec.insert("version".to_owned(), branch.to_string().into());
+        if let Some(typed) = &module.driver {
+            if let Some(kind) = kernel_modules::word(typed) {
+                spec.insert("kernelModuleType".to_owned(), kind.into());
+            }
+            if let Some(upgrade) = &typed.upgrade {
+                let policy = json!({ "upgradePolicy": driver_upgrade::policy(upgrade) });
+                merge::merge(&mut spec, policy.as_object()?, &[]);
+            }
+        }
+        if let Some(Value::String(repository)) = path::get(&spec, "manager.repository") {
+            let repository = images::mirrored(repository, module);
+            path::set(&mut spec, "manager.repository", repository.into());
+        }
         if step.drivers == DriverUpgrades::Held {
             let policy = spec.entry("upgradePolicy").or_insert_with(|| json!({}));
             policy["autoUpgrade"] = false.into();

@@ -47,8 +47,7 @@ fn append(old: &mut Vec<Value>, new: &[Value], list: &MergedList) {
     }
 }
 
-/// True for elements of which one takes the other's place.
-pub fn same_element(one: &Value, other: &Value, list: &MergedList) -> bool {
+fn same_element(one: &Value, other: &Value, list: &MergedList) -> bool {
     match &list.key {
         Some(key) => one.get(key).is_some() && one.get(key) == other.get(key),
         None => one == other,

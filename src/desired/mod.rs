@@ -4,12 +4,18 @@
 //! this module is safe to hand to Helm: no value of the module was overridden and no user text is template code.
 
 mod driver;
+mod driver_upgrade;
 mod fingerprint;
 mod identity;
+mod images;
+mod kernel_modules;
 mod merge;
+mod mig;
+mod monitoring;
 mod owned;
 mod path;
 mod refusal;
+mod sharing;
 mod step;
 mod tolerations;
 mod typed;
@@ -112,7 +118,7 @@ fn build(
     step: Step,
     flags: &[&str],
 ) -> Result<Desired, Refusal> {
-    let driver = ResolvedDriver::new(spec.driver.as_ref(), &catalogue.defaults.driver);
+    let driver = ResolvedDriver::new(spec, &catalogue.defaults.driver);
     let empty = Map::new();
     let user = spec.values.as_ref().unwrap_or(&empty);
     let lists = &catalogue.defaults.merged_lists;
@@ -122,7 +128,8 @@ fn build(
         catalogue.defaults.owned_values.iter().chain(&chart.owned_values),
     )?;
     merge::check_reserved(user, &catalogue.base, lists)?;
-    let typed = typed::all(spec);
+    images::check(spec, &catalogue.defaults.allowed_registries)?;
+    let typed = typed::all(spec, chart, &step);
     typed::check(&typed, user, lists)?;
 
     let mut values = catalogue.base.clone();
@@ -134,7 +141,7 @@ fn build(
     merge::merge(&mut values, user, lists);
     merge::merge(&mut values, &driver.upgrade_values(&step), &[]);
     let mut objects = Vec::new();
-    if let Some(object) = driver.object(chart, &values, &step) {
+    if let Some(object) = driver.object(spec, chart, &values, &step) {
         owned::refuse_template_text(&object)?;
         objects.push(object);
     }

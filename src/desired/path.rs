@@ -9,6 +9,22 @@ pub fn get<'a>(values: &'a Map<String, Value>, path: &str) -> Option<&'a Value> 
     parts.try_fold(first, |value, part| value.as_object()?.get(part))
 }
 
+/// Puts a value at `path`; what is no map on the way becomes one.
+pub fn set(values: &mut Map<String, Value>, path: &str, new: Value) {
+    match path.split_once('.') {
+        None => drop(values.insert(path.to_owned(), new)),
+        Some((first, rest)) => {
+            let below = values.entry(first).or_insert(Value::Null);
+            if !below.is_object() {
+                *below = Value::Object(Map::new());
+            }
+            if let Value::Object(below) = below {
+                set(below, rest, new);
+            }
+        }
+    }
+}
+
 /// Removes what lies at `path`; a list on the way stands for each of its elements.
 pub fn remove(value: &mut Value, path: &str) {
     match (value, path.split_once('.')) {

@@ -35,6 +35,16 @@ pub enum Refusal {
         /// Dotted path of the value.
         path: String,
     },
+    /// An image from a registry that the operator does not allow.
+    #[error("{field} names {named}, but the operator allows only {allowed}, choose one of these")]
+    RegistryNotAllowed {
+        /// Dotted path in the GpuModule.
+        field: String,
+        /// The registry or repository.
+        named: String,
+        /// What could be named.
+        allowed: String,
+    },
     /// Text that the chart would run as a template.
     #[error("spec.values puts template text '{{{{' into {path}, which Helm would execute, remove it")]
     TemplateText {
@@ -59,6 +69,7 @@ impl Refusal {
             Self::RetiredChartVersion { .. } => "RetiredChartVersion",
             Self::OwnedValue { .. } => "OwnedValue",
             Self::Contradiction { .. } => "ContradictingValues",
+            Self::RegistryNotAllowed { .. } => "RegistryNotAllowed",
             Self::TemplateText { .. } => "TemplateText",
             Self::ValuesTooLarge { .. } => "ValuesTooLarge",
         }

@@ -2,6 +2,8 @@ use serde_json::json;
 
 use super::*;
 
+mod surface;
+
 const FLAGS: &[&str] = &["--server-side=true"];
 const NFD: NodeFeatureDiscovery = NodeFeatureDiscovery::Module;
 

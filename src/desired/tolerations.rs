@@ -13,19 +13,19 @@ pub fn typed(spec: &GpuModuleSpec) -> Option<Typed> {
         return None;
     }
     let tolerated = json!({ "tolerations": tolerations });
-    let values = Map::from_iter([
-        // The DaemonSets of NVIDIA's operator; the NVIDIADriver takes them from here.
-        ("daemonsets".to_owned(), tolerated.clone()),
-        // NVIDIA's operator and its hooks.
-        ("operator".to_owned(), tolerated.clone()),
-        (
-            "node-feature-discovery".to_owned(),
-            // The hook that cleans nodes up takes the master's.
-            json!({ "worker": tolerated, "master": tolerated, "gc": tolerated }),
-        ),
-    ]);
     Some(Typed {
         field: "spec.nodes.tolerations",
-        values,
+        values: Map::from_iter([
+            // The DaemonSets of NVIDIA's operator; the NVIDIADriver takes them from here.
+            ("daemonsets".to_owned(), tolerated.clone()),
+            // NVIDIA's operator and its hooks.
+            ("operator".to_owned(), tolerated.clone()),
+            (
+                "node-feature-discovery".to_owned(),
+                // The hook that cleans nodes up takes the master's.
+                json!({ "worker": tolerated, "master": tolerated, "gc": tolerated }),
+            ),
+        ]),
+        excludes: vec![],
     })
 }

@@ -5,9 +5,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{Refusal, merge, tolerations};
+use super::{
+    Refusal, Step, driver_upgrade, images, kernel_modules, merge, mig, monitoring, path, sharing, tolerations,
+};
 use crate::api::GpuModuleSpec;
-use crate::catalogue::MergedList;
+use crate::catalogue::{Chart, MergedList};
 
 /// What one field makes of the chart's values.
 pub struct Typed {
@@ -15,17 +17,46 @@ pub struct Typed {
     pub field: &'static str,
     /// The values.
     pub values: Map<String, Value>,
+    /// What `spec.values` may not say beside it, where that is more than another value of the same: at each dotted path that
+    /// value, or anything.
+    pub excludes: Vec<(&'static str, Option<Value>)>,
 }
 
-/// Of every typed field that is set.
-pub fn all(spec: &GpuModuleSpec) -> Vec<Typed> {
-    [tolerations::typed(spec)].into_iter().flatten().collect()
+impl Typed {
+    /// A field that sets one value.
+    pub fn new(field: &'static str, path: &str, value: impl Into<Value>) -> Self {
+        let mut values = Map::new();
+        path::set(&mut values, path, value.into());
+        Self {
+            field,
+            values,
+            excludes: vec![],
+        }
+    }
+}
+
+/// Of every typed field that is set and does not describe the driver alone.
+pub fn all(spec: &GpuModuleSpec, chart: &Chart, step: &Step) -> Vec<Typed> {
+    let driver = spec.driver.as_ref();
+    let single = [
+        driver.and_then(|driver| kernel_modules::typed(driver, step.layout)),
+        driver.and_then(|driver| driver_upgrade::typed(driver, step.layout)),
+        tolerations::typed(spec),
+        sharing::typed(spec),
+        mig::typed(spec),
+    ];
+    let several = [monitoring::typed(spec), images::typed(spec, chart, step.layout)];
+    single
+        .into_iter()
+        .flatten()
+        .chain(several.into_iter().flatten())
+        .collect()
 }
 
 /// Refuses `spec.values` that say something else than a typed field does.
 pub fn check(typed: &[Typed], user: &Map<String, Value>, lists: &[MergedList]) -> Result<(), Refusal> {
     let contradicted = typed.iter().find_map(|typed| {
-        let path = contradiction(&typed.values, user, lists, "")?;
+        let path = excluded(typed, user).or_else(|| another(&typed.values, user, lists, ""))?;
         Some((typed.field, path))
     });
     match contradicted {
@@ -34,7 +65,16 @@ pub fn check(typed: &[Typed], user: &Map<String, Value>, lists: &[MergedList]) -
     }
 }
 
-fn contradiction(
+fn excluded(typed: &Typed, user: &Map<String, Value>) -> Option<String> {
+    typed.excludes.iter().find_map(|(path, value)| {
+        let touched = path::touched(user, path)?;
+        let said = value.is_none() || path::get(user, path) == value.as_ref();
+        said.then(|| touched.to_owned())
+    })
+}
+
+/// The path of another value for the same.
+fn another(
     typed: &Map<String, Value>,
     user: &Map<String, Value>,
     lists: &[MergedList],
@@ -45,16 +85,9 @@ fn contradiction(
         let path = merge::below(at, key);
         let list = lists.iter().find(|list| list.path == path);
         match (typed, user, list) {
-            (Value::Object(typed), Value::Object(user), _) => contradiction(typed, user, lists, &path),
-            (Value::Array(typed), Value::Array(user), Some(list)) => {
-                let replaced = |ours: &Value| {
-                    user.iter()
-                        .any(|theirs| theirs != ours && merge::same_element(ours, theirs, list))
-                };
-                typed.iter().any(replaced).then_some(path)
-            }
-            // Emptying such a list leaves what the module puts in it.
-            (Value::Array(_), Value::Null, Some(_)) => None,
+            (Value::Object(typed), Value::Object(user), _) => another(typed, user, lists, &path),
+            // What is added to is not contradicted, and emptying it leaves what the module puts in.
+            (Value::Array(_), Value::Array(_) | Value::Null, Some(_)) => None,
             (typed, user, _) => (typed != user).then_some(path),
         }
     })

@@ -38,7 +38,7 @@ pub fn observed() -> Observed {
         drivers: Vec::new(),
         daemon_sets: Vec::new(),
         neighbours: Vec::new(),
-        deployments: Vec::new(),
+        controller_runs: false,
         crds: [CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD]
             .map(|name| (name.to_owned(), crd(Some("d"))))
             .into(),

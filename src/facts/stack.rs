@@ -90,15 +90,6 @@ pub struct DriverImage {
     pub image: String,
 }
 
-/// A Deployment in the release's namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeploymentFacts {
-    /// Its name.
-    pub name: String,
-    /// All of its Pods are of the newest spec and available.
-    pub available: bool,
-}
-
 /// A CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrdFacts {

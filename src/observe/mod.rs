@@ -27,13 +27,12 @@ use tokio::sync::{Notify, watch as channel};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE};
+use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE, STACK_DEPLOYMENT};
 use crate::catalogue::MinorVersion;
 use crate::contact::{Contacts, Resource};
 use crate::drift::{Kind, Manifest};
 use crate::facts::{
-    CrdFacts, DaemonSetRole, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
-    ReleaseFacts, Revision,
+    CrdFacts, DaemonSetRole, DriverFacts, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
 };
 use objects::ObjectViews;
 use view::{Access, View};
@@ -42,7 +41,7 @@ use watch::Watched;
 pub use inspect::{Inspection, inspect};
 pub use kinds::Kinds;
 pub use live::{
-    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_release, read_status,
+    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_status,
     read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
@@ -59,7 +58,8 @@ pub struct Views {
     policies: View<PolicyFacts>,
     drivers: View<DriverFacts>,
     daemon_sets: View<DaemonSetRole>,
-    deployments: View<DeploymentFacts>,
+    /// NVIDIA's controller; true where it runs what its newest spec says.
+    controller: View<bool>,
     crds: View<CrdFacts>,
     objects: ObjectViews,
     changes: channel::Receiver<u64>,
@@ -133,15 +133,15 @@ impl Views {
             reduce::daemon_set,
         )));
 
-        let deployments = View::default();
+        let controller = View::default();
         let api = Api::<Deployment>::namespaced(client.clone(), RELEASE_NAMESPACE);
         let resource = Resource::of::<Deployment>(namespace);
         spawn(Box::pin(watched.clone().run(
             api,
-            anything(),
+            anything().fields(&format!("metadata.name={STACK_DEPLOYMENT}")),
             resource,
-            deployments.clone(),
-            |deployment: &Deployment| Some(reduce::deployment(deployment)),
+            controller.clone(),
+            |deployment: &Deployment| Some(reduce::runs_newest(deployment)),
         )));
 
         let policies = View::default();
@@ -176,7 +176,7 @@ impl Views {
             policies,
             drivers,
             daemon_sets,
-            deployments,
+            controller,
             crds,
             objects: ObjectViews::new(Kinds::new(client.clone()), watched, tracker, stop),
             changes,
@@ -207,7 +207,7 @@ impl Views {
             ("Secrets", Some(self.releases.access())),
             ("Nodes", Some(self.nodes.access())),
             ("DaemonSets", Some(self.daemon_sets.access())),
-            ("Deployments", Some(self.deployments.access())),
+            ("Deployments", Some(self.controller.access())),
             (
                 "ClusterPolicies",
                 of_nvidia(CLUSTER_POLICY_CRD, self.policies.access()),
@@ -285,7 +285,7 @@ impl Views {
             drivers: self.drivers.all(),
             daemon_sets,
             neighbours,
-            deployments: self.deployments.all(),
+            controller_runs: self.controller.get(STACK_DEPLOYMENT) == Some(true),
             crds: self.crds.by_name(),
             objects: manifest.map_or_else(BTreeMap::new, |manifest| self.objects.see(manifest)),
             kubernetes,

@@ -17,7 +17,7 @@ use crate::api::{
 };
 use crate::catalogue::DriverLayout;
 use crate::desired::DriverUpgrades;
-use crate::facts::{CrdFacts, DeploymentFacts, DriverFacts, HelmOwner, PolicyFacts, Revision};
+use crate::facts::{CrdFacts, DriverFacts, HelmOwner, PolicyFacts, Revision};
 use crate::helm::RevisionStatus;
 
 /// Label by which charts name themselves and their version.
@@ -128,8 +128,8 @@ pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
     })
 }
 
-/// A Deployment of the release; whether it runs what its newest spec says.
-pub fn deployment(deployment: &Deployment) -> DeploymentFacts {
+/// Whether all Pods of a Deployment are of its newest spec and available.
+pub fn runs_newest(deployment: &Deployment) -> bool {
     let status = deployment.status.as_ref();
     let replicas = deployment
         .spec
@@ -140,10 +140,7 @@ pub fn deployment(deployment: &Deployment) -> DeploymentFacts {
     let updated = status.and_then(|status| status.updated_replicas).unwrap_or(0) >= replicas;
     let available = status.and_then(|status| status.available_replicas).unwrap_or(0) >= replicas;
     let old = status.and_then(|status| status.replicas).unwrap_or(0) > replicas;
-    DeploymentFacts {
-        name: deployment.name_any(),
-        available: seen && updated && available && !old,
-    }
+    seen && updated && available && !old
 }
 
 /// A CRD.

@@ -10,8 +10,8 @@ use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, DaemonSetFacts, DeploymentFacts, DriverImage, History, Neighbour, NeighbourKind,
-    ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
+    Comparison, DaemonSetFacts, DriverImage, History, Neighbour, NeighbourKind, ReleaseFacts, Revision,
+    RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
@@ -22,6 +22,7 @@ mod dropped;
 mod foreign;
 mod keep_out;
 mod nfd;
+mod objects;
 mod recovery;
 mod route;
 mod runs;
@@ -153,11 +154,7 @@ impl Case {
             generation: self.generation,
             adopt: self.adopt,
             listed: self.listed.as_ref(),
-            nodes: NodeRules {
-                spec: Some(&self.nodes),
-                driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
-                matrix: &catalogue.drivers,
-            },
+            nodes: self.node_rules(catalogue),
             labelled: &self.labelled,
             drift_mode: self.drift_mode,
             drift: &self.drift,

@@ -60,6 +60,7 @@ fn wanted(module: &GpuModule, catalogue: &Catalogue, nfd: NodeFeatureDiscovery) 
 }
 
 /// One pass over a GpuModule that can be read.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one pass")]
 pub struct Pass<'a> {
     module: &'a GpuModule,
     context: &'a Context,
@@ -77,6 +78,8 @@ pub struct Pass<'a> {
     failed: bool,
     /// The version of the API server was read in this pass.
     version_read: bool,
+    /// The GpuModule carries the module's finalizer, maybe since a moment ago.
+    finalizer: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -117,6 +120,7 @@ impl<'a> Pass<'a> {
             restored: Vec::new(),
             failed: false,
             version_read: false,
+            finalizer: module.finalizers().iter().any(|name| name == FINALIZER),
             memory,
         }
     }
@@ -177,11 +181,10 @@ impl<'a> Pass<'a> {
                         tracing::warn!(%error, "going on without the status");
                     }
                     match (self.act(action).await?, action) {
-                        // The GpuModule is another one now, and its change begins the next pass; or the operator is
-                        // ending, and its successor goes on from what is there.
-                        (Acted::Done, Action::AddFinalizer) | (Acted::Interrupted, _) => {
-                            return Ok(Requeue::await_change());
-                        }
+                        // The operator is ending, and its successor goes on from what is there.
+                        (Acted::Interrupted, _) => return Ok(Requeue::await_change()),
+                        // It was added to the very object that the pass began with, and nothing else has changed.
+                        (Acted::Done, Action::AddFinalizer) => self.finalizer = true,
                         (Acted::Done, Action::RemoveFinalizer) => {
                             self.context.metrics.show(None);
                             return Ok(Requeue::await_change());
@@ -203,7 +206,7 @@ impl<'a> Pass<'a> {
             now,
             foreign_operation_limit: self.context.foreign_operation_limit,
             deleting: self.module.metadata.deletion_timestamp.is_some(),
-            finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
+            finalizer: self.finalizer,
             suspended: self.module.spec.suspend == Some(true),
             upgrade_policy: self.module.spec.upgrade_policy(),
             generation: self.generation,

@@ -28,10 +28,16 @@ pub(super) struct Opened {
 impl Opened {
     /// Fails where the configuration, helm or the cluster's address cannot be used; the cluster is not asked yet.
     pub(super) async fn open(args: &RunArgs) -> anyhow::Result<Self> {
-        let catalogue = match &args.catalogue_dir {
+        let mut catalogue = match &args.catalogue_dir {
             Some(folder) => Catalogue::from_folder(folder)?,
             None => Catalogue::compiled_in()?,
         };
+        if !args.allowed_registries.is_empty() {
+            catalogue
+                .defaults
+                .allowed_registries
+                .clone_from(&args.allowed_registries);
+        }
         let settings = helm::Settings {
             binary: args.helm_binary()?,
             work_dir: args.work_dir.clone(),

@@ -12,7 +12,7 @@ const CRD: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpumodules.operator.kyma-project.io";
 
 /// A GpuModule named as told with that spec.
-fn module(name: &str, spec: &Value) -> Value {
+pub fn module(name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "operator.kyma-project.io/v1alpha1",
         "kind": "GpuModule",
@@ -30,11 +30,11 @@ async fn create(client: &Client, object: &Value, query: &str) -> Result<Value> {
 }
 
 /// Without a trace in the cluster.
-async fn try_create(client: &Client, object: &Value) -> Result<Value> {
+pub async fn try_create(client: &Client, object: &Value) -> Result<Value> {
     create(client, object, "dryRun=All&fieldValidation=Strict").await
 }
 
-async fn refused(client: &Client, object: &Value, because: &str) -> Result<()> {
+pub async fn refused(client: &Client, object: &Value, because: &str) -> Result<()> {
     let Err(error) = try_create(client, object).await else {
         anyhow::bail!("accepted: {object}");
     };

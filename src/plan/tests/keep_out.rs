@@ -38,6 +38,16 @@ fn labels(labels: &[(&NodeFacts, bool)]) -> Plan {
     })
 }
 
+impl Case {
+    pub(super) fn node_rules<'a>(&'a self, catalogue: &'a Catalogue) -> NodeRules<'a> {
+        NodeRules {
+            spec: Some(&self.nodes),
+            driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
+            matrix: &catalogue.drivers,
+        }
+    }
+}
+
 /// A release that is as wanted, and these nodes.
 fn settled(nodes: &[NodeFacts]) -> Case {
     let mut case = Case::ours(&[RevisionStatus::Deployed]);
