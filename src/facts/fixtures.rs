@@ -34,6 +34,7 @@ pub fn observed() -> Observed {
             cluster_role: None,
         }),
         gpu_nodes: Vec::new(),
+        former_gpu_nodes: Vec::new(),
         operand_pods: Some(OperandPods::default()),
         policies: Vec::new(),
         drivers: Vec::new(),
@@ -159,6 +160,7 @@ pub fn daemon_sets() -> Vec<DaemonSetFacts> {
 pub fn node(name: &str, allocatable: u64) -> NodeFacts {
     NodeFacts {
         name: name.to_owned(),
+        uid: format!("uid of {name}"),
         pool: Some("gpu".to_owned()),
         instance_type: Some("g4dn.xlarge".to_owned()),
         shows_gpu: true,

@@ -19,8 +19,8 @@ pub use existing::{ExistingContent, ExistingRelease};
 pub use few::first_few;
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
-    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OperandsLabel, SystemFacts,
-    is_gpu_resource, labels_tell_gpu,
+    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OPERANDS_OFF, OperandsLabel,
+    SystemFacts, is_gpu_resource, labels_tell_gpu,
 };
 pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
@@ -127,6 +127,8 @@ pub struct Observed {
     pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
     pub gpu_nodes: Vec<NodeFacts>,
+    /// Nodes that count as such no longer and still have the module's label.
+    pub former_gpu_nodes: Vec<NodeFacts>,
     /// Pods of NVIDIA's stack in the release's namespace; `None` while the operator has no right to see them.
     pub operand_pods: Option<OperandPods>,
     /// All ClusterPolicies.

@@ -11,6 +11,8 @@ use crate::catalogue::InstanceTypes;
 pub struct NodeFacts {
     /// Its name.
     pub name: String,
+    /// Its UID.
+    pub uid: String,
     /// Gardener worker pool (label `worker.gardener.cloud/pool`).
     pub pool: Option<String>,
     /// Instance type (label `node.kubernetes.io/instance-type`).
@@ -83,16 +85,26 @@ pub struct GpuLabels {
     pub replicas: Option<u32>,
 }
 
-/// Label by which NVIDIA's operator keeps off a node (`false`).
+/// Label by which NVIDIA's operator keeps off a node.
 pub const OPERANDS_LABEL: &str = "nvidia.com/gpu.deploy.operands";
+
+/// The value of [`OPERANDS_LABEL`] that does.
+pub const OPERANDS_OFF: &str = "false";
 
 /// A node's label [`OPERANDS_LABEL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandsLabel {
-    /// Its value; `false` keeps NVIDIA's operator off the node.
+    /// Its value.
     pub value: String,
     /// The module set it, as the node's `managedFields` say, and nobody else did.
     pub is_ours: bool,
+}
+
+impl OperandsLabel {
+    /// True where it keeps NVIDIA's operator off the node; every other value means nothing to it.
+    pub fn keeps_off(&self) -> bool {
+        self.value == OPERANDS_OFF
+    }
 }
 
 /// A step of a driver change on one node. NVIDIA's operator changes one node after the other.
@@ -128,6 +140,16 @@ impl NodeFacts {
     pub fn has_gpu(&self, known: &InstanceTypes, more: &[String]) -> bool {
         let of_type = |instance_type: &String| known.contain(instance_type, more);
         self.shows_gpu || self.instance_type.as_ref().is_some_and(of_type)
+    }
+
+    /// True where NVIDIA's operator is told to keep off.
+    pub fn is_kept_off(&self) -> bool {
+        self.operands.as_ref().is_some_and(OperandsLabel::keeps_off)
+    }
+
+    /// True where the module has set [`OPERANDS_LABEL`].
+    pub fn has_own_label(&self) -> bool {
+        self.operands.as_ref().is_some_and(|label| label.is_ours)
     }
 
     /// True where a Pod can get a GPU on this node now.

@@ -154,7 +154,10 @@ impl Views {
             surroundings: None,
             gpu_work: None,
             maintenance: None,
-            gpu_nodes: self.nodes.select(is_gpu_node),
+            gpu_nodes: self.nodes.select(&is_gpu_node),
+            former_gpu_nodes: self
+                .nodes
+                .select(|node| node.has_own_label() && !is_gpu_node(node)),
             operand_pods: (self.pods.access() == Access::Granted).then(|| OperandPods::new(self.pods.all())),
             policies: self.policies.all(),
             drivers: self.drivers.all(),

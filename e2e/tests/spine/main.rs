@@ -20,6 +20,7 @@ mod killed;
 mod lab;
 mod lines;
 mod nfd;
+mod nodes;
 mod quiet;
 mod recovery;
 mod replicas;

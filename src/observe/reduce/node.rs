@@ -45,6 +45,7 @@ pub fn node(node: &Node) -> Option<NodeFacts> {
     let created = node.metadata.creation_timestamp.as_ref();
     Some(NodeFacts {
         name: node.name_any(),
+        uid: node.uid().unwrap_or_default(),
         pool: labels.get("worker.gardener.cloud/pool").cloned(),
         instance_type: instance_type.cloned(),
         shows_gpu,

@@ -30,7 +30,7 @@ pub(super) fn merged(mut object: Value, changes: &[(&str, Value)]) -> Value {
 /// A GPU node by its capacity alone.
 fn gpu_node() -> Value {
     json!({
-        "metadata": { "name": "gpu-0", "creationTimestamp": "2026-11-30T08:00:00Z",
+        "metadata": { "name": "gpu-0", "uid": "u-0", "creationTimestamp": "2026-11-30T08:00:00Z",
             "labels": { "worker.gardener.cloud/pool": "gpu", "node.kubernetes.io/instance-type": "m5.large" } },
         "spec": {},
         "status": {
@@ -52,6 +52,7 @@ fn node(object: Value) -> Option<NodeFacts> {
 fn a_gpu_node_in_full() {
     let expected = NodeFacts {
         name: "gpu-0".to_owned(),
+        uid: "u-0".to_owned(),
         pool: Some("gpu".to_owned()),
         instance_type: Some("m5.large".to_owned()),
         shows_gpu: true,
