@@ -8,6 +8,7 @@ use crate::catalogue::InstanceTypes;
 
 /// A node, with an NVIDIA GPU unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each of them is a fact of its own")]
 pub struct NodeFacts {
     /// Its name.
     pub name: String,

@@ -20,9 +20,9 @@ use crate::api::{
     ConditionType, DriftMode, DriverStatus, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME, RELEASE_NAMESPACE,
     ReleaseStatus, State,
 };
-use crate::catalogue::DriverMatrix;
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
+use crate::nodes::NodeRules;
 use crate::plan::{DriftState, Failure, Hold, Plan, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
 use drifted::Drifted;
@@ -70,8 +70,8 @@ pub struct Report<'a> {
     pub drift_mode: DriftMode,
     /// What is known of the release's objects.
     pub drift: &'a DriftState,
-    /// For which nodes there are drivers.
-    pub matrix: &'a DriverMatrix,
+    /// By what nodes are judged.
+    pub rules: NodeRules<'a>,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }

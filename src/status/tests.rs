@@ -2,12 +2,13 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use super::*;
-use crate::api::{OperationKind, Outcome, RELEASE_NAME, condition};
+use crate::api::{NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
+use crate::nodes::NodeRules;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
 mod adoption;
@@ -35,6 +36,7 @@ struct Case {
     drift_mode: DriftMode,
     drift: DriftState,
     matrix: DriverMatrix,
+    nodes: Option<NodesSpec>,
 }
 
 impl Case {
@@ -66,6 +68,7 @@ impl Case {
             drift_mode: DriftMode::Correct,
             drift: DriftState::default(),
             matrix: Catalogue::compiled_in().unwrap().drivers,
+            nodes: None,
         }
     }
 
@@ -85,7 +88,11 @@ impl Case {
             drift_mode: self.drift_mode,
             drift: &self.drift,
             next_attempt: None,
-            matrix: &self.matrix,
+            rules: NodeRules {
+                spec: self.nodes.as_ref(),
+                driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
+                matrix: &self.matrix,
+            },
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();

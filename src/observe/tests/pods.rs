@@ -10,7 +10,7 @@ const DRIVER: &str =
     "ghcr.io/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver:590-6.12.47-cloud-amd64-gardenlinux0";
 
 /// A driver's Pod whose driver container has that state, of a NVIDIADriver.
-fn driver(container: Value) -> Value {
+fn driver(container: &Value) -> Value {
     json!({
         "metadata": { "name": "d", "namespace": "gpu-operator", "creationTimestamp": "2026-11-30T08:00:00Z", "labels": {
             "app": "nvidia-gpu-driver-gardenlinux0-68499dcc", "app.kubernetes.io/component": "nvidia-driver" } },
@@ -56,14 +56,14 @@ fn a_pod_in_full() {
             kernel: Some("6.12.47-cloud-amd64".into()),
         }),
     };
-    assert_eq!(pod(driver(json!({}))), Some(expected.clone()));
+    assert_eq!(pod(driver(&json!({}))), Some(expected.clone()));
     let ready = merged(
-        driver(json!({})),
+        driver(&json!({})),
         &[("/status/conditions/1/status", json!("True"))],
     );
     assert_eq!(state(ready), PodState::Ready);
     let heartbeat = merged(
-        driver(json!({})),
+        driver(&json!({})),
         &[("/status/conditions/0/lastTransitionTime", json!(null))],
     );
     assert_eq!(pod(heartbeat), Some(expected));
@@ -72,7 +72,7 @@ fn a_pod_in_full() {
 #[test]
 fn parts_are_told_by_their_labels_in_both_layouts() {
     let part = |labels: Value| {
-        let with = merged(driver(json!({})), &[("/metadata/labels", labels)]);
+        let with = merged(driver(&json!({})), &[("/metadata/labels", labels)]);
         pod(with).map(|pod| (pod.part, pod.driver.is_some()))
     };
     let app = |app: &str| part(json!({ "app": app }));
@@ -97,7 +97,7 @@ fn parts_are_told_by_their_labels_in_both_layouts() {
 #[test]
 fn discovery_counts_only_while_it_is_not_ready() {
     let labels = json!({ "app.kubernetes.io/name": "node-feature-discovery", "role": "worker" });
-    let worker = merged(driver(json!({})), &[("/metadata/labels", labels)]);
+    let worker = merged(driver(&json!({})), &[("/metadata/labels", labels)]);
     assert!(pod(worker.clone()).is_some());
     assert_eq!(
         pod(merged(worker, &[("/status/conditions/1/status", json!("True"))])),
@@ -131,15 +131,15 @@ fn an_image_that_cannot_be_pulled_is_named() {
     ] {
         let waiting = json!({ "/state": { "waiting": { "reason": reason, "message": message } } });
         assert_eq!(
-            state(driver(waiting)),
+            state(driver(&waiting)),
             missing(DRIVER, is_absent),
             "{reason} {message}"
         );
     }
     let creating = json!({ "/state": { "waiting": { "reason": "ContainerCreating" } } });
-    assert_eq!(state(driver(creating)), PodState::Starting);
+    assert_eq!(state(driver(&creating)), PodState::Starting);
     let init = merged(
-        driver(json!({})),
+        driver(&json!({})),
         &[
             ("/status/initContainerStatuses/0/ready", json!(false)),
             (
@@ -154,7 +154,7 @@ fn an_image_that_cannot_be_pulled_is_named() {
 #[test]
 fn a_crash_loop_stays_one_while_its_container_runs_again() {
     let run = |restarts: u32, state: Value, last: Value| {
-        driver(json!({ "/restartCount": restarts, "/state": state, "/lastState": { "terminated": last } }))
+        driver(&json!({ "/restartCount": restarts, "/state": state, "/lastState": { "terminated": last } }))
     };
     let ended = |code: i32, at: &str| json!({ "exitCode": code, "startedAt": "2026-11-30T08:00:00Z", "finishedAt": at });
     let soon = ended(1, "2026-11-30T08:00:20Z");
@@ -184,7 +184,7 @@ fn a_crash_loop_stays_one_while_its_container_runs_again() {
 
 #[test]
 fn a_pod_without_a_node_is_the_one_that_it_is_meant_for() {
-    let mut waiting = driver(json!({}));
+    let mut waiting = driver(&json!({}));
     waiting["spec"]["nodeName"] = json!(null);
     waiting["spec"]["affinity"] = json!({ "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{ "matchFields": [{ "key": "metadata.name", "operator": "In", "values": ["gpu-1"] }] }] } } });
@@ -200,7 +200,7 @@ fn a_pod_without_a_node_is_the_one_that_it_is_meant_for() {
 #[test]
 fn a_pod_that_is_being_deleted_is_leaving_although_it_says_ready() {
     let mut leaving = merged(
-        driver(json!({})),
+        driver(&json!({})),
         &[("/status/conditions/1/status", json!("True"))],
     );
     leaving["metadata"]["deletionTimestamp"] = json!("2026-11-30T09:00:00Z");

@@ -11,7 +11,7 @@ use super::NodeReason;
 use crate::facts::{
     DaemonSetFacts, DriverChange, FeatureLabels, NodeFacts, OperandPod, OperandPods, Part, PodState,
 };
-use crate::nodes::{Impossible, Support};
+use crate::nodes::{Impossible, KeptOut};
 use crate::status::operands::STARTING_LIMIT;
 
 /// How long a pull may fail while it is not known that there is no such image.
@@ -87,9 +87,9 @@ impl<'a> Stack<'a> {
     }
 
     /// Why Pods cannot get the GPUs of a node; `None`: they can.
-    pub fn find(&self, node: &NodeFacts, support: &Support) -> Option<Finding> {
-        if let Support::Impossible(why) = support {
-            return Some(Finding::lasting(impossible(why)));
+    pub fn find(&self, node: &NodeFacts, kept_out: Option<&KeptOut>) -> Option<Finding> {
+        if let Some(why) = kept_out {
+            return Some(Finding::lasting(out(why)));
         }
         if !node.ready {
             return Some(Finding {
@@ -131,7 +131,7 @@ impl<'a> Stack<'a> {
             let mut others = SETS.iter().filter(|(name, _)| self.has(name));
             others.find_map(|(_, part)| {
                 let pods = pods.iter().filter(|pod| pod.part == *part);
-                unready(*part, pods, not_ready(*part))
+                unready(*part, &pods, not_ready(*part))
             })
         };
         let nothing_announced = || {
@@ -149,7 +149,7 @@ impl<'a> Stack<'a> {
             FeatureLabels::NoVersion => Some(Finding::passing(NodeReason::MissingVersionLabel, None)),
             FeatureLabels::Absent => {
                 let workers = pods.iter();
-                unready(Part::NodeFeatureDiscovery, workers, NodeReason::WaitingForNFD)
+                unready(Part::NodeFeatureDiscovery, &workers, NodeReason::WaitingForNFD)
             }
         }
     }
@@ -161,7 +161,7 @@ impl<'a> Stack<'a> {
         }
         let drivers = pods.iter().filter(|pod| pod.part == Part::Driver);
         let for_kernel = drivers.filter(|pod| is_for_kernel(pod, &node.system.kernel));
-        unready(Part::Driver, for_kernel, NodeReason::DriverNotReady)
+        unready(Part::Driver, &for_kernel, NodeReason::DriverNotReady)
     }
 
     fn has(&self, set: &str) -> bool {
@@ -169,11 +169,14 @@ impl<'a> Stack<'a> {
     }
 }
 
-const fn impossible(why: &Impossible) -> NodeReason {
+const fn out(why: &KeptOut) -> NodeReason {
     match why {
-        Impossible::ForeignOperatingSystem { .. } => NodeReason::ForeignOperatingSystem,
-        Impossible::UnsupportedArchitecture { .. } => NodeReason::UnsupportedArchitecture,
-        Impossible::ExcludedDriver { .. } => NodeReason::ExcludedDriver,
+        KeptOut::BySomebody | KeptOut::BySpec => NodeReason::Excluded,
+        KeptOut::Impossible(Impossible::ForeignOperatingSystem { .. }) => NodeReason::ForeignOperatingSystem,
+        KeptOut::Impossible(Impossible::UnsupportedArchitecture { .. }) => {
+            NodeReason::UnsupportedArchitecture
+        }
+        KeptOut::Impossible(Impossible::ExcludedDriver { .. }) => NodeReason::ExcludedDriver,
     }
 }
 
@@ -197,7 +200,7 @@ fn is_for_kernel(pod: &OperandPod, kernel: &str) -> bool {
 /// two: the one that runs, and a newer one that waits.
 fn unready<'p>(
     part: Part,
-    pods: impl Iterator<Item = &'p OperandPod> + Clone,
+    pods: &(impl Iterator<Item = &'p OperandPod> + Clone),
     reason: NodeReason,
 ) -> Option<Finding> {
     if pods.clone().any(|pod| pod.state == PodState::Ready) {

@@ -33,6 +33,8 @@ enum Standing {
     Usable,
     /// Its machine is being removed: it counts no more.
     Leaving,
+    /// Somebody wants it to take no part: it does not count.
+    Excluded,
     /// Not usable, but younger than the release and within its time: it does not count yet.
     Starting { until: Timestamp },
     /// Not usable, and within its time.
@@ -75,19 +77,18 @@ impl<'a> Nodes<'a> {
             None => Stack::of(&[], &none, managed),
         };
         let judged = |node: &'a NodeFacts| {
-            let support = desired.map_or(Support::Unjudged, |desired| {
-                Support::of(&node.system, &desired.driver, report.matrix)
-            });
+            let verdict = report.rules.judge(node);
             let change = node.driver_change.filter(|_| managed);
-            let standing = match stack.find(node, &support) {
+            let standing = match stack.find(node, verdict.kept_out.as_ref()) {
                 _ if node.leaving => Standing::Leaving,
+                Some(found) if found.reason == NodeReason::Excluded => Standing::Excluded,
                 None => Standing::Usable,
                 Some(found) => standing(node, found, report.now, since, not_ready_since),
             };
             Judged {
                 node,
-                support,
-                is_changing: !node.leaving
+                support: verdict.support,
+                is_changing: !matches!(standing, Standing::Leaving | Standing::Excluded)
                     && node.ready
                     && matches!(change, Some(DriverChange::Waiting | DriverChange::UnderWay)),
                 standing,
@@ -105,9 +106,9 @@ impl<'a> Nodes<'a> {
         self.all.iter().filter(|judged| counts(&judged.standing)).count()
     }
 
-    /// Nodes that are there to stay.
+    /// Nodes that are there to stay and take part.
     pub fn total(&self) -> usize {
-        self.count(|standing| *standing != Standing::Leaving)
+        self.count(|standing| !matches!(standing, Standing::Leaving | Standing::Excluded))
     }
 
     /// Those of them whose GPUs Pods can get.
@@ -169,7 +170,12 @@ impl<'a> Nodes<'a> {
     /// The verdict where nothing is wrong.
     pub fn good(&self) -> Operands {
         let (usable, total) = (self.usable(), self.total());
-        let ready = if total == 0 {
+        let ready = if total == 0 && self.count(|standing| *standing == Standing::Excluded) > 0 {
+            Operands::ready(
+                "NoGpuNodes",
+                "all GPU nodes are left out by spec.nodes or by their labels",
+            )
+        } else if total == 0 {
             Operands::ready(
                 "NoGpuNodes",
                 "there is no GPU node; the next one that joins is set up by itself",

@@ -45,6 +45,7 @@ impl Nodes<'_> {
     fn problems(&self, judged: &Judged<'_>) -> Vec<(NodeReason, Option<String>)> {
         let found = match &judged.standing {
             Standing::Usable | Standing::Leaving => None,
+            Standing::Excluded => Some((NodeReason::Excluded, None)),
             Standing::Starting { .. } => Some((NodeReason::Starting, None)),
             Standing::Changing => Some((NodeReason::UpgradeInProgress, None)),
             Standing::Rolling { why, .. } | Standing::Lost(why) => {
@@ -63,7 +64,7 @@ impl Nodes<'_> {
 
     /// The driver image that the node asks for or will ask for, where nobody knows whether there is one. One that runs is there.
     fn unknown_image(&self, judged: &Judged<'_>) -> Option<String> {
-        if judged.support != Support::Unknown {
+        if judged.support != Support::Unknown || judged.standing == Standing::Excluded {
             return None;
         }
         let image = driver_image(&judged.node.system, self.desired?)?;

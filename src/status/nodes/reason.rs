@@ -39,6 +39,8 @@ pub enum NodeReason {
     UpgradeInProgress,
     /// It has joined lately and is being set up.
     Starting,
+    /// Somebody wants it to take no part.
+    Excluded,
 }
 
 /// Who can do something about it.
@@ -53,7 +55,7 @@ pub enum Affair {
 impl NodeReason {
     /// Every reason.
     #[cfg(test)]
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::ForeignOperatingSystem,
         Self::UnsupportedArchitecture,
         Self::ExcludedDriver,
@@ -72,6 +74,7 @@ impl NodeReason {
         Self::DriverImageUnknown,
         Self::UpgradeInProgress,
         Self::Starting,
+        Self::Excluded,
     ];
 
     /// The word in the status.
@@ -95,6 +98,7 @@ impl NodeReason {
             Self::DriverImageUnknown => "DriverImageUnknown",
             Self::UpgradeInProgress => "UpgradeInProgress",
             Self::Starting => "Starting",
+            Self::Excluded => "Excluded",
         }
     }
 
@@ -121,6 +125,7 @@ impl NodeReason {
             Self::DriverImageUnknown => "no driver image is known for the kernel",
             Self::UpgradeInProgress => "the driver is being replaced",
             Self::Starting => "just joined",
+            Self::Excluded => "left out by spec.nodes or by the label nvidia.com/gpu.deploy.operands",
         }
     }
 
@@ -150,6 +155,7 @@ impl NodeReason {
             Self::NoAllocatableGpu => "look at the log of the device plugin there",
             Self::DriverImageUnknown => "see that it exists, or choose another version of Garden Linux",
             Self::UpgradeInProgress | Self::Starting => "wait",
+            Self::Excluded => "nothing is to be done",
         }
     }
 
@@ -161,7 +167,8 @@ impl NodeReason {
             | Self::ExcludedDriver
             | Self::DriverImageMissing
             | Self::DriverImageUnknown
-            | Self::Cordoned => Affair::User,
+            | Self::Cordoned
+            | Self::Excluded => Affair::User,
             Self::UpgradeFailed
             | Self::DriverCrashLoop
             | Self::NodeNotReady

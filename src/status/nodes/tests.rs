@@ -6,13 +6,13 @@ use super::judge::Stack;
 use super::*;
 use crate::facts::fixtures::{DRIVER_IMAGE, NOW, daemon_sets, node, pod, ready_pods};
 use crate::facts::{FeatureLabels, OperandPod, Part, PodState};
-use crate::nodes::Impossible;
+use crate::nodes::{Impossible, KeptOut};
 
 /// A node with its Pods, in a cluster with every DaemonSet of NVIDIA's.
 struct Case {
     node: NodeFacts,
     pods: Vec<OperandPod>,
-    support: Support,
+    kept_out: Option<KeptOut>,
     sets: Vec<crate::facts::DaemonSetFacts>,
     driver_is_managed: bool,
 }
@@ -23,7 +23,7 @@ impl Case {
         Self {
             node: node("a", 1),
             pods: ready_pods("a"),
-            support: Support::Supported,
+            kept_out: None,
             sets: daemon_sets(),
             driver_is_managed: true,
         }
@@ -55,7 +55,7 @@ impl Case {
 
     fn find(&self) -> Option<Finding> {
         let pods = OperandPods::new(self.pods.clone());
-        Stack::of(&self.sets, &pods, self.driver_is_managed).find(&self.node, &self.support)
+        Stack::of(&self.sets, &pods, self.driver_is_managed).find(&self.node, self.kept_out.as_ref())
     }
 
     fn reason(&self) -> Option<NodeReason> {
@@ -78,7 +78,7 @@ fn changing(change: DriverChange, schedulable: bool) -> Case {
 }
 
 fn impossible(why: Impossible) -> Case {
-    Case::with(|case| case.support = Support::Impossible(why))
+    Case::with(|case| case.kept_out = Some(KeptOut::Impossible(why)))
 }
 
 /// What shows each reason, and whether waiting can help.
@@ -101,6 +101,14 @@ fn reasons() -> Vec<(NodeReason, bool, Case)> {
             impossible(Impossible::UnsupportedArchitecture { architecture }),
         ),
         (Why::ExcludedDriver, impossible(excluded)),
+        (
+            Why::Excluded,
+            Case::with(|case| case.kept_out = Some(KeptOut::BySpec)),
+        ),
+        (
+            Why::Excluded,
+            Case::with(|case| case.kept_out = Some(KeptOut::BySomebody)),
+        ),
         (Why::DriverImageMissing, Case::part(Part::Driver, absent_image())),
         (
             Why::DriverCrashLoop,
@@ -174,8 +182,6 @@ fn every_reason_says_what_is_wrong_and_what_to_do_in_few_words() {
 #[test]
 fn a_node_with_all_links_is_usable() {
     assert_eq!(Case::good().find(), None);
-    let unknown = Case::with(|case| case.support = Support::Unknown);
-    assert_eq!(unknown.find(), None, "the matrix only warns");
 }
 
 #[test]

@@ -132,6 +132,27 @@ fn nodes_for_which_there_is_no_driver_are_a_warning_and_keep_nobody_back() {
 }
 
 #[test]
+fn nodes_that_the_spec_leaves_out_are_no_warning_and_do_not_count() {
+    let mut case = case(
+        vec![node("a", 1), of_pool(node("b", 0), "tests")],
+        ready_pods("a"),
+    );
+    case.nodes = Some(serde_json::from_value(json!({ "exclude": ["tests"] })).unwrap());
+    let status = case.compute().status;
+    assert_eq!(
+        (status.state, status.gpu_nodes.summary.as_str()),
+        (State::Ready, "1/1")
+    );
+    assert_eq!(
+        told(&status.worker_pools[1].problems[0]),
+        ("Excluded", 1, "b".to_owned())
+    );
+    case.observed.gpu_nodes.remove(0);
+    assert_eq!(case.state(), State::Ready);
+    assert!(case.compute().status.description.contains("left out"));
+}
+
+#[test]
 fn several_causes_are_told_together() {
     let mut cordoned = node("c", 1);
     cordoned.schedulable = false;
