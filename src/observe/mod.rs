@@ -9,7 +9,7 @@ mod live;
 mod nvidia;
 mod objects;
 mod orphans;
-mod reduce;
+pub mod reduce;
 mod start;
 mod view;
 mod watch;
