@@ -24,5 +24,6 @@ mod quiet;
 mod recovery;
 mod replicas;
 mod start;
+mod surface;
 mod upgrade;
 mod work;
