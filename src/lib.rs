@@ -31,6 +31,7 @@ pub mod kube_api;
 pub mod lease;
 pub mod memory;
 pub mod metrics;
+pub mod nodes;
 pub mod observe;
 pub mod plan;
 pub mod publish;

@@ -74,7 +74,7 @@ pub async fn reconcile(
     context: Arc<Context>,
 ) -> Result<Requeue, Error> {
     match &module.0 {
-        Ok(module) => Pass::begin(module, &context).run().await,
+        Ok(module) => Box::pin(Pass::begin(module, &context).run()).await,
         // Removal needs nothing of the spec.
         Err(invalid) if invalid.metadata.deletion_timestamp.is_some() => {
             let metadata = invalid.metadata.clone();
@@ -82,7 +82,7 @@ pub async fn reconcile(
                 metadata,
                 ..GpuModule::default()
             };
-            Pass::begin(&module, &context).run().await
+            Box::pin(Pass::begin(&module, &context).run()).await
         }
         Err(invalid) => {
             let mut memory = context.recall(module.uid().unwrap_or_default());
@@ -111,10 +111,9 @@ async fn tell_unreadable(
     if previous != Some(&status)
         && let Some(mandate) = (context.mandates)()
     {
-        context
-            .publisher
-            .write(&mandate, module, previous, &status)
-            .await?;
+        let publisher = &context.publisher;
+        let news = publisher.write(&mandate, module, previous, &status).await?;
+        publisher.tell(news).await;
         memory.written = Some(status);
     }
     Ok(())

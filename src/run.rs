@@ -115,8 +115,7 @@ impl Lead {
         } = opened;
         metrics.set_leader(true);
         let (watches, stop) = (TaskTracker::new(), CancellationToken::new());
-        let prefixes = catalogue.defaults.gpu_instance_types.clone();
-        let views = Views::start(&client, &contacts, prefixes, &watches, &stop);
+        let views = Views::start(&client, &contacts, &watches, &stop);
         contacts.register(Resource::of::<GpuModule>(None), Instant::now());
         let actor = Actor {
             client: client.clone(),

@@ -12,7 +12,15 @@ use gpu_manager::crds::crd;
 use serde_json::Value;
 
 /// Where reasons of conditions and Events come from.
-const SOURCES: &[&str] = &["plan", "status", "desired", "act", "reconcile", "publish.rs"];
+const SOURCES: &[&str] = &[
+    "nodes",
+    "plan",
+    "status",
+    "desired",
+    "act",
+    "reconcile",
+    "publish.rs",
+];
 
 /// Words of the same shape that are no reasons.
 const NO_REASONS: &[&str] = &[

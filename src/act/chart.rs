@@ -62,6 +62,8 @@ pub struct ChartFolder {
     folder: PathBuf,
     /// The CRDs of charts that were read, by the digest of the archive. Only Helm can read them, and takes a tenth of a second.
     crds: Mutex<BTreeMap<String, Vec<KnownCrd>>>,
+    /// What Helm printed of a chart's CRDs before they were needed, by the digest of the archive.
+    ahead: Mutex<Option<(String, String)>>,
 }
 
 impl ChartFolder {
@@ -70,6 +72,7 @@ impl ChartFolder {
         Self {
             folder,
             crds: Mutex::new(BTreeMap::new()),
+            ahead: Mutex::new(None),
         }
     }
 
@@ -83,6 +86,19 @@ impl ChartFolder {
     pub fn remember_crds(&self, chart: &Chart, known: Vec<KnownCrd>) {
         let mut crds = self.crds.lock().unwrap_or_else(PoisonError::into_inner);
         crds.insert(chart.sha256.clone(), known);
+    }
+
+    /// Keeps what Helm printed of the chart's CRDs until they are applied.
+    pub fn keep_documents(&self, chart: &Chart, documents: String) {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        *ahead = Some((chart.sha256.clone(), documents));
+    }
+
+    /// What Helm printed of the chart's CRDs, where that was kept; it is half a megabyte and is given away.
+    pub fn take_documents(&self, chart: &Chart) -> Option<String> {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = ahead.take_if(|(sha256, _)| *sha256 == chart.sha256)?;
+        Some(kept.1)
     }
 
     /// Path of the chart's archive, whose digest is right at this moment.

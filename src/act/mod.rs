@@ -143,7 +143,10 @@ impl Actor {
         match action {
             Action::AddFinalizer => Ok(finalizer::add(&self.client, subject.module).await?),
             Action::RemoveFinalizer => Ok(finalizer::remove(&self.client, subject.module).await?),
-            Action::OpenNamespace => Ok(self.open_namespace(subject).await?),
+            Action::OpenNamespace => {
+                let (opened, ()) = tokio::join!(self.open_namespace(subject), self.read_crds_ahead(subject));
+                Ok(opened?)
+            }
             Action::Upgrade { cause, .. } => self.upgrade(*cause, subject).await,
             Action::Rollback { to, .. } => self.rollback(*to).await,
             Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),

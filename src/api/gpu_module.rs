@@ -135,6 +135,11 @@ pub enum DriftMode {
 }
 
 impl GpuModuleSpec {
+    /// `spec.nodes.instanceTypes`.
+    pub fn instance_types(&self) -> &[String] {
+        self.nodes.as_ref().map_or(&[], |nodes| &nodes.instance_types)
+    }
+
     /// What a change that restarts GPU drivers waits for, with the default filled in.
     pub fn upgrade_policy(&self) -> UpgradePolicy {
         self.upgrade

@@ -8,6 +8,18 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodesSpec {
+    /// Instance types with NVIDIA GPUs besides those that the module knows: a name, or the beginning of names before a star, for
+    /// example g_h100_*.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        inner(
+            length(min = 2, max = 63),
+            regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._-]*[*]?$")
+        )
+    )]
+    pub instance_types: Vec<String>,
+
     /// Taints that the stack tolerates besides nvidia.com/gpu, at most 16: its Pods on GPU nodes, Node Feature Discovery and
     /// NVIDIA's operator itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

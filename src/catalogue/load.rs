@@ -67,14 +67,8 @@ impl Catalogue {
             .map(Dir::files)
             .into_iter()
             .flatten();
-        Self::from_files(
-            &file(Path::new("defaults.yaml"))?,
-            &file(Path::new("gardenlinux.yaml"))?,
-            &file(Path::new("restarts.yaml"))?,
-            &charts
-                .map(|chart| file(chart.path()))
-                .collect::<Result<Vec<_>, _>>()?,
-        )
+        let charts: Vec<_> = charts.map(|chart| file(chart.path())).collect::<Result<_, _>>()?;
+        Self::from_files(|name| file(Path::new(name)), &charts)
     }
 
     /// A catalogue in the same layout from a folder, for charts that a platform team pins itself.
@@ -91,38 +85,39 @@ impl Catalogue {
                     .collect::<Result<Vec<_>, _>>()
             })
             .map_err(|source| CatalogueError::Read { path: charts, source })?;
-        Self::from_files(
-            &file(folder.join("defaults.yaml"))?,
-            &file(folder.join("gardenlinux.yaml"))?,
-            &file(folder.join("restarts.yaml"))?,
-            &listed.into_iter().map(file).collect::<Result<Vec<_>, _>>()?,
-        )
+        let charts: Vec<_> = listed.into_iter().map(file).collect::<Result<_, _>>()?;
+        Self::from_files(|name| file(folder.join(name)), &charts)
     }
 
     fn from_files(
-        defaults: &File,
-        base: &File,
-        restarts: &File,
+        file: impl Fn(&str) -> Result<File, CatalogueError>,
         charts: &[File],
     ) -> Result<Self, CatalogueError> {
         let mut by_version = BTreeMap::new();
-        for file in charts {
-            let chart: Chart = file.parse()?;
+        for entry in charts {
+            let chart: Chart = entry.parse()?;
             check_chart(&chart)?;
             let version = chart.version.clone();
             if by_version.insert(version.clone(), chart).is_some() {
-                let path = file.path.display();
+                let path = entry.path.display();
                 return Err(CatalogueError::Inconsistent(format!(
                     "chart version {version} stands in more than one file, {path} is one of them"
                 )));
             }
         }
         let catalogue = Self {
-            defaults: defaults.parse()?,
-            base: base.parse()?,
-            restarts: restarts.parse()?,
+            defaults: file("defaults.yaml")?.parse()?,
+            base: file("gardenlinux.yaml")?.parse()?,
+            restarts: file("restarts.yaml")?.parse()?,
+            drivers: file("drivers.yaml")?.parse()?,
+            instance_types: file("instance-types.yaml")?.parse()?,
             charts: by_version,
         };
+        let release = &catalogue.defaults.driver.installer_release;
+        let complaint = catalogue.drivers.complaint(release);
+        if let Some(complaint) = complaint.or_else(|| catalogue.instance_types.complaint()) {
+            return Err(CatalogueError::Inconsistent(complaint));
+        }
         match catalogue.default_chart().map(|chart| chart.stage) {
             Some(Stage::Install) => Ok(catalogue),
             _ => Err(CatalogueError::Inconsistent(format!(

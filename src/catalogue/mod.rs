@@ -3,6 +3,8 @@
 //! All of it is data in `chart-values/`, compiled in; adding a chart version touches that folder alone. This module
 //! reads the data once at start and refuses a catalogue that contradicts itself, so later steps need no checks.
 
+mod drivers;
+mod instance_types;
 mod load;
 mod restarts;
 mod version;
@@ -15,9 +17,11 @@ use serde_json::{Map, Value};
 
 use crate::api::DriverBranch;
 
+pub use drivers::{DriverMatrix, Exclusion, GardenLinuxLine, KernelFlavour};
+pub use instance_types::InstanceTypes;
 pub use load::CatalogueError;
 pub use restarts::{Restart, Restarts, ValueRestart};
-pub use version::{MinorVersion, ParseMinorVersionError};
+pub use version::{GardenLinuxVersion, MinorVersion, ParseGardenLinuxVersionError, ParseMinorVersionError};
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +35,10 @@ pub struct Catalogue {
     pub base: Map<String, Value>,
     /// What a change of a value restarts.
     pub restarts: Restarts,
+    /// For which nodes there are driver images.
+    pub drivers: DriverMatrix,
+    /// Instance types with NVIDIA GPUs.
+    pub instance_types: InstanceTypes,
     charts: BTreeMap<Version, Chart>,
 }
 
@@ -53,8 +61,6 @@ pub struct Defaults {
     /// Registries, with or without a path, that users may name; empty: all.
     #[serde(default)]
     pub allowed_registries: Vec<String>,
-    /// Prefixes of instance types with NVIDIA GPUs.
-    pub gpu_instance_types: Vec<String>,
 }
 
 /// The default driver.

@@ -65,8 +65,10 @@ fn folder_without_charts() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("chart-values");
     std::fs::create_dir(folder.path().join("charts")).unwrap();
-    for file in ["defaults.yaml", "gardenlinux.yaml", "restarts.yaml"] {
-        std::fs::copy(source.join(file), folder.path().join(file)).unwrap();
+    for entry in std::fs::read_dir(&source).unwrap().map(Result::unwrap) {
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
     }
     let chart = std::fs::read_to_string(source.join("charts/26.7.0.yaml")).unwrap();
     (folder, chart)
@@ -115,4 +117,59 @@ fn minor_versions_are_ordered_by_number() {
     assert_eq!(parse("1.33+"), parse("1.33"));
     assert!("1".parse::<MinorVersion>().is_err());
     assert!("1.x".parse::<MinorVersion>().is_err());
+}
+
+#[test]
+fn contradicting_drivers_and_instance_types_are_refused() {
+    let (folder, chart) = folder_without_charts();
+    std::fs::write(folder.path().join("charts/26.7.0.yaml"), chart).unwrap();
+    for (file, from, to, complaint) in [
+        (
+            "drivers.yaml",
+            "installerRelease: 1.17.0",
+            "installerRelease: 1.18.0",
+            "while the default is 1.17.0",
+        ),
+        ("drivers.yaml", "- 580.178.04", "- 590.178.04", "branch 580"),
+        (
+            "drivers.yaml",
+            "- 2150.8.0",
+            "- 2150.9",
+            "Garden Linux 2150.9.0 twice",
+        ),
+        (
+            "drivers.yaml",
+            "- 2150.8.0",
+            "- today",
+            "not a version of Garden Linux",
+        ),
+        ("drivers.yaml", "- metal", "- firecracker", "drivers.yaml"),
+        (
+            "instance-types.yaml",
+            "- g5.*",
+            "- g*.xlarge",
+            "'g*.xlarge' for aws",
+        ),
+        ("instance-types.yaml", "- g5.*", "- \"*\"", "'*' for aws"),
+    ] {
+        let path = folder.path().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains(from), "{from}");
+        std::fs::write(&path, text.replace(from, to)).unwrap();
+        let error = Catalogue::from_folder(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{to}: {error}");
+        std::fs::write(&path, text).unwrap();
+    }
+}
+
+#[test]
+fn versions_of_garden_linux_are_ordered_by_number() {
+    let parse = |text: &str| text.parse::<GardenLinuxVersion>().unwrap();
+    assert!(parse("1877.23") < parse("2150.0.0"));
+    assert!(parse("1877.9") < parse("1877.23"));
+    assert!(parse("2150.10.0") > parse("2150.9.0"));
+    assert_eq!(parse("1877.23"), parse("1877.23.0"));
+    for text in ["", "today", "1877.", "1877.x", "1.2.3.4", "-1.2"] {
+        assert!(text.parse::<GardenLinuxVersion>().is_err(), "{text}");
+    }
 }

@@ -58,3 +58,41 @@ impl fmt::Display for MinorVersion {
         write!(f, "{}.{}", self.major, self.minor)
     }
 }
+
+/// A version of Garden Linux: `1877.23` or `2150.9.0`, the same as `1877.23.0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub struct GardenLinuxVersion([u32; 3]);
+
+/// A text that is no version of Garden Linux.
+#[derive(Debug, thiserror::Error)]
+#[error("'{0}' is not a version of Garden Linux like 1877.23 or 2150.9.0")]
+pub struct ParseGardenLinuxVersionError(String);
+
+impl FromStr for GardenLinuxVersion {
+    type Err = ParseGardenLinuxVersionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let refused = || ParseGardenLinuxVersionError(text.to_owned());
+        let mut numbers = [0; 3];
+        for (at, part) in text.split('.').enumerate() {
+            *numbers.get_mut(at).ok_or_else(refused)? = part.parse().map_err(|_| refused())?;
+        }
+        Ok(Self(numbers))
+    }
+}
+
+impl TryFrom<String> for GardenLinuxVersion {
+    type Error = ParseGardenLinuxVersionError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for GardenLinuxVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self([major, minor, patch]) = self;
+        write!(f, "{major}.{minor}.{patch}")
+    }
+}

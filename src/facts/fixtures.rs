@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use semver::Version;
 
 use super::{
-    CrdFacts, HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
-    SurroundingNamespace, Surroundings,
+    CrdFacts, FeatureLabels, GpuLabels, HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts,
+    Revision, SurroundingNamespace, Surroundings, SystemFacts,
 };
 use crate::api::{
     CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE,
@@ -37,7 +37,7 @@ pub fn observed() -> Observed {
         drivers: Vec::new(),
         daemon_sets: Vec::new(),
         neighbours: Vec::new(),
-        deployments: Vec::new(),
+        controller_runs: false,
         crds: [CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD]
             .map(|name| (name.to_owned(), crd(Some("d"))))
             .into(),
@@ -101,6 +101,7 @@ pub fn crd(spec_digest: Option<&str>) -> CrdFacts {
     CrdFacts {
         spec_digest: spec_digest.map(ToOwned::to_owned),
         as_applied: spec_digest.is_some(),
+        generation: 1,
         terminating: false,
     }
 }
@@ -110,9 +111,21 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
     NodeFacts {
         name: name.to_owned(),
         pool: Some("gpu".to_owned()),
+        instance_type: Some("g4dn.xlarge".to_owned()),
+        shows_gpu: true,
+        system: SystemFacts {
+            os_image: "Garden Linux 2150.7.0".to_owned(),
+            kernel: "6.18.38-cloud-amd64".to_owned(),
+            architecture: "amd64".to_owned(),
+            runtime: "containerd://2.1.4".to_owned(),
+        },
+        features: FeatureLabels::Complete,
+        gpu: GpuLabels::default(),
+        operands: None,
         created: NOW,
         ready: true,
         schedulable: true,
+        capacity: allocatable,
         allocatable,
         driver_change: None,
     }

@@ -17,11 +17,14 @@ mod work;
 pub use existing::{ExistingContent, ExistingRelease};
 pub use few::first_few;
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
-pub use node::{DriverChange, NodeFacts, instance_type_matches, is_gpu_resource, labels_tell_gpu};
+pub use node::{
+    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OperandsLabel, SystemFacts,
+    is_gpu_resource, labels_tell_gpu,
+};
 pub use release::{History, Revision};
 pub use stack::{
-    CrdFacts, DaemonSetFacts, DeploymentFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts,
-    SurroundingNamespace, Surroundings,
+    CrdFacts, DaemonSetFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts, SurroundingNamespace,
+    Surroundings,
 };
 pub use window::{MaintenanceWindow, WindowError, WindowFacts};
 pub use work::{GpuPod, PodList, WorkFacts};
@@ -130,8 +133,8 @@ pub struct Observed {
     pub daemon_sets: Vec<DaemonSetFacts>,
     /// What others run in the cluster that does the work of a part of the release.
     pub neighbours: Vec<Neighbour>,
-    /// Deployments in the release's namespace.
-    pub deployments: Vec<DeploymentFacts>,
+    /// NVIDIA's controller: all of its Pods are of the newest spec and available.
+    pub controller_runs: bool,
     /// Every CRD of the cluster by name.
     pub crds: BTreeMap<String, CrdFacts>,
     /// Objects of the release by what a watch of their metadata sees; those that no watch has told of yet are left out.

@@ -4,23 +4,91 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-/// A node with an NVIDIA GPU.
+use crate::catalogue::InstanceTypes;
+
+/// A node, with an NVIDIA GPU unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeFacts {
     /// Its name.
     pub name: String,
     /// Gardener worker pool (label `worker.gardener.cloud/pool`).
     pub pool: Option<String>,
+    /// Instance type (label `node.kubernetes.io/instance-type`).
+    pub instance_type: Option<String>,
+    /// A label or a resource tells of an NVIDIA GPU. Without, only its instance type can.
+    pub shows_gpu: bool,
+    /// What it runs.
+    pub system: SystemFacts,
+    /// What Node Feature Discovery has said of it.
+    pub features: FeatureLabels,
+    /// What GPU Feature Discovery has said of it.
+    pub gpu: GpuLabels,
+    /// Label [`OPERANDS_LABEL`], where it has one.
+    pub operands: Option<OperandsLabel>,
     /// When it was created.
     pub created: Timestamp,
     /// Condition `Ready` is True.
     pub ready: bool,
     /// It takes new Pods (`spec.unschedulable` is not set).
     pub schedulable: bool,
+    /// GPUs that its device plugin has announced: capacity, of the same resources.
+    pub capacity: u64,
     /// GPUs that Pods can ask for now: allocatable `nvidia.com/gpu`, shared ones and MIG devices.
     pub allocatable: u64,
     /// Where NVIDIA's operator stands with replacing the driver on the node; `None`: it does not.
     pub driver_change: Option<DriverChange>,
+}
+
+/// What a node runs (`status.nodeInfo`). The kernel may change in place on the same Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemFacts {
+    /// Operating system with its version, for example `Garden Linux 2150.9.0`.
+    pub os_image: String,
+    /// Kernel release, for example `6.18.41-cloud-amd64`.
+    pub kernel: String,
+    /// Architecture as Go names it: `amd64` or `arm64`.
+    pub architecture: String,
+    /// Container runtime with its version, for example `containerd://2.1.4`.
+    pub runtime: String,
+}
+
+/// The labels of Node Feature Discovery, without which NVIDIA's operator does nothing on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FeatureLabels {
+    /// There is none.
+    #[default]
+    Absent,
+    /// There are some, but `system-os_release.VERSION_ID` is missing: NVIDIA's operator refuses the node.
+    NoVersion,
+    /// Those that NVIDIA's operator needs are there.
+    Complete,
+}
+
+/// The labels of GPU Feature Discovery; they tell what was really loaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuLabels {
+    /// Product, for example `NVIDIA-A100-SXM4-40GB` (label `nvidia.com/gpu.product`); shared GPUs end in `-SHARED`.
+    pub product: Option<String>,
+    /// Version of the loaded driver (label `nvidia.com/cuda.driver-version.full`).
+    pub driver_version: Option<String>,
+    /// Newest CUDA version that the driver supports (label `nvidia.com/cuda.runtime-version.full`).
+    pub cuda_version: Option<String>,
+    /// How GPUs are shared: `none`, `time-slicing` or `mps` (label `nvidia.com/gpu.sharing-strategy`).
+    pub sharing_strategy: Option<String>,
+    /// How many Pods share one GPU (label `nvidia.com/gpu.replicas`).
+    pub replicas: Option<u32>,
+}
+
+/// Label by which NVIDIA's operator keeps off a node (`false`).
+pub const OPERANDS_LABEL: &str = "nvidia.com/gpu.deploy.operands";
+
+/// A node's label [`OPERANDS_LABEL`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperandsLabel {
+    /// Its value; `false` keeps NVIDIA's operator off the node.
+    pub value: String,
+    /// The module set it, as the node's `managedFields` say, and nobody else did.
+    pub is_ours: bool,
 }
 
 /// A step of a driver change on one node. NVIDIA's operator changes one node after the other.
@@ -52,6 +120,12 @@ impl DriverChange {
 }
 
 impl NodeFacts {
+    /// True for a node with an NVIDIA GPU. `more` are instance types besides those of the catalogue.
+    pub fn has_gpu(&self, known: &InstanceTypes, more: &[String]) -> bool {
+        let of_type = |instance_type: &String| known.contain(instance_type, more);
+        self.shows_gpu || self.instance_type.as_ref().is_some_and(of_type)
+    }
+
     /// True where a Pod can get a GPU on this node now.
     pub const fn is_usable(&self) -> bool {
         self.ready && self.schedulable && self.allocatable > 0
@@ -80,13 +154,6 @@ pub fn labels_tell_gpu(labels: &BTreeMap<String, String>) -> bool {
     LABELS
         .iter()
         .any(|label| labels.get(*label).is_some_and(|value| value == "true"))
-}
-
-/// True where the instance type is one of those with NVIDIA GPUs.
-pub fn instance_type_matches(instance_type: &str, prefixes: &[String]) -> bool {
-    prefixes
-        .iter()
-        .any(|prefix| instance_type.starts_with(prefix.as_str()))
 }
 
 #[cfg(test)]

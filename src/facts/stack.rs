@@ -90,15 +90,6 @@ pub struct DriverImage {
     pub image: String,
 }
 
-/// A Deployment in the release's namespace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeploymentFacts {
-    /// Its name.
-    pub name: String,
-    /// All of its Pods are of the newest spec and available.
-    pub available: bool,
-}
-
 /// A CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrdFacts {
@@ -106,6 +97,8 @@ pub struct CrdFacts {
     pub spec_digest: Option<String>,
     /// Nobody has changed its spec since: annotation [`crate::api::ANNOTATION_SPEC_GENERATION`] names its generation.
     pub as_applied: bool,
+    /// How often its spec was written, from 1.
+    pub generation: i64,
     /// It is being deleted, and every object of its kind with it.
     pub terminating: bool,
 }

@@ -14,13 +14,13 @@ use serde_json::Value;
 use super::reduce;
 use crate::api::{
     GpuModule, GpuModuleStatus, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE,
-    STACK_CLUSTER_ROLE,
+    STACK_CLUSTER_ROLE, STACK_DEPLOYMENT,
 };
 use crate::catalogue::{Chart, MinorVersion, Restarts};
 use crate::desired::{DriverId, holds_drivers, values_digest};
 use crate::facts::{
-    Comparison, DeploymentFacts, ExistingContent, ExistingRelease, History, Observed, ReleaseFacts, Revision,
-    RevisionContent, SurroundingNamespace, Surroundings,
+    Comparison, ExistingContent, ExistingRelease, History, Observed, ReleaseFacts, Revision, RevisionContent,
+    SurroundingNamespace, Surroundings,
 };
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -30,13 +30,46 @@ pub fn release_selector() -> String {
     format!("owner=helm,name={RELEASE_NAME}")
 }
 
-/// The release's history from the metadata of its Secrets; unreadable where the operator has no rights.
-pub async fn read_release(client: &Client) -> Result<ReleaseFacts, ApiError> {
+/// The release's history from the metadata of its Secrets; unreadable where the operator has no rights. `known` is what the watch says.
+async fn read_release(client: &Client, known: &ReleaseFacts) -> Result<ReleaseFacts, ApiError> {
+    if let ReleaseFacts::Read(history) = known
+        && is_current(client, history).await?
+    {
+        return Ok(known.clone());
+    }
     match read_history(client).await {
         Ok(history) => Ok(ReleaseFacts::Read(history)),
         Err(error) if error.is_forbidden() => Ok(ReleaseFacts::Unreadable),
         Err(error) => Err(error),
     }
+}
+
+/// True where the newest revision is as known and there is no newer one.
+///
+/// Helm counts up and changes the newest revisions, so two reads tell what a list would. A list waits up to a tenth of a second until
+/// the API server's cache has caught up with the last write of any kind; a read of one object does not.
+async fn is_current(client: &Client, known: &History) -> Result<bool, ApiError> {
+    let newest = async {
+        match known.latest() {
+            Some(newest) => Ok(read_revision(client, newest.number).await?.as_ref() == Some(newest)),
+            None => Ok(true),
+        }
+    };
+    let next = read_revision(client, known.next_number());
+    match tokio::try_join!(newest, next) {
+        Ok((newest, next)) => Ok(newest && next.is_none()),
+        Err(error) if error.is_forbidden() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A revision from the metadata of its Secret, where there is one.
+async fn read_revision(client: &Client, number: u32) -> Result<Option<Revision>, ApiError> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
+    let name = format!("sh.helm.release.v1.{RELEASE_NAME}.v{number}");
+    let what = format!("read Secret {RELEASE_NAMESPACE}/{name}");
+    let secret = found(deadline(API_DEADLINE, what, secrets.get_metadata(&name)).await)?;
+    Ok(secret.as_ref().and_then(reduce::revision))
 }
 
 /// The release's history from the metadata of its Secrets.
@@ -68,7 +101,7 @@ pub async fn may_read_history(client: &Client) -> Result<(), ApiError> {
 pub struct Look {
     release: ReleaseFacts,
     surroundings: Surroundings,
-    deployments: Option<Vec<DeploymentFacts>>,
+    controller_runs: bool,
 }
 
 impl Look {
@@ -76,35 +109,31 @@ impl Look {
     pub fn put_into(self, observed: &mut Observed) {
         observed.release = self.release;
         observed.surroundings = Some(self.surroundings);
-        if let Some(deployments) = self.deployments {
-            observed.deployments = deployments;
-        }
+        observed.controller_runs = self.controller_runs;
     }
 }
 
-/// Reads the release, what is around it, and NVIDIA's controllers.
-///
-/// At once, since each list may take a tenth of a second: the API server waits until its cache has caught up.
-pub async fn look(client: &Client) -> Result<Look, ApiError> {
-    let (release, surroundings, deployments) = tokio::try_join!(
-        read_release(client),
+/// Reads the release, what is around it, and NVIDIA's controller. `known` is what the watch says of the release.
+pub async fn look(client: &Client, known: &ReleaseFacts) -> Result<Look, ApiError> {
+    let (release, surroundings, controller_runs) = tokio::try_join!(
+        read_release(client, known),
         read_surroundings(client),
-        read_deployments(client)
+        controller_runs(client)
     )?;
     Ok(Look {
         release,
         surroundings,
-        deployments,
+        controller_runs,
     })
 }
 
-/// The Deployments in the release's namespace; `None` without the right to read them.
-async fn read_deployments(client: &Client) -> Result<Option<Vec<DeploymentFacts>>, ApiError> {
+/// Whether NVIDIA's controller runs what its newest spec says; false without the right to read it.
+async fn controller_runs(client: &Client) -> Result<bool, ApiError> {
     let deployments = Api::<Deployment>::namespaced(client.clone(), RELEASE_NAMESPACE);
-    let what = format!("list the Deployments in namespace {RELEASE_NAMESPACE}");
-    match deadline(API_DEADLINE, what, deployments.list(&ListParams::default())).await {
-        Ok(list) => Ok(Some(list.items.iter().map(reduce::deployment).collect())),
-        Err(error) if error.is_forbidden() => Ok(None),
+    let what = format!("read Deployment {RELEASE_NAMESPACE}/{STACK_DEPLOYMENT}");
+    match found(deadline(API_DEADLINE, what, deployments.get(STACK_DEPLOYMENT)).await) {
+        Ok(controller) => Ok(controller.as_ref().is_some_and(reduce::runs_newest)),
+        Err(error) if error.is_forbidden() => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -27,13 +27,12 @@ use tokio::sync::{Notify, watch as channel};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE};
+use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE, STACK_DEPLOYMENT};
 use crate::catalogue::MinorVersion;
 use crate::contact::{Contacts, Resource};
 use crate::drift::{Kind, Manifest};
 use crate::facts::{
-    CrdFacts, DaemonSetRole, DeploymentFacts, DriverFacts, History, NodeFacts, Observed, PolicyFacts,
-    ReleaseFacts, Revision,
+    CrdFacts, DaemonSetRole, DriverFacts, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts, Revision,
 };
 use objects::ObjectViews;
 use view::{Access, View};
@@ -42,7 +41,7 @@ use watch::Watched;
 pub use inspect::{Inspection, inspect};
 pub use kinds::Kinds;
 pub use live::{
-    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_release, read_status,
+    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_status,
     read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
@@ -59,7 +58,8 @@ pub struct Views {
     policies: View<PolicyFacts>,
     drivers: View<DriverFacts>,
     daemon_sets: View<DaemonSetRole>,
-    deployments: View<DeploymentFacts>,
+    /// NVIDIA's controller; true where it runs what its newest spec says.
+    controller: View<bool>,
     crds: View<CrdFacts>,
     objects: ObjectViews,
     changes: channel::Receiver<u64>,
@@ -67,11 +67,10 @@ pub struct Views {
 }
 
 impl Views {
-    /// Starts all watches on `tracker`; they end with `stop`. `gpu_instance_types` are prefixes from the catalogue.
+    /// Starts all watches on `tracker`; they end with `stop`.
     pub fn start(
         client: &Client,
         contacts: &Contacts,
-        gpu_instance_types: Vec<String>,
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
@@ -114,13 +113,12 @@ impl Views {
 
         let nodes = View::default();
         let api = Api::<Node>::all(client.clone());
-        let gpu_node = move |node: &Node| reduce::node(node, &gpu_instance_types);
         spawn(Box::pin(watched.clone().run(
             api,
             anything(),
             Resource::of::<Node>(None),
             nodes.clone(),
-            gpu_node,
+            reduce::node,
         )));
 
         let daemon_sets = View::default();
@@ -135,15 +133,15 @@ impl Views {
             reduce::daemon_set,
         )));
 
-        let deployments = View::default();
+        let controller = View::default();
         let api = Api::<Deployment>::namespaced(client.clone(), RELEASE_NAMESPACE);
         let resource = Resource::of::<Deployment>(namespace);
         spawn(Box::pin(watched.clone().run(
             api,
-            anything(),
+            anything().fields(&format!("metadata.name={STACK_DEPLOYMENT}")),
             resource,
-            deployments.clone(),
-            |deployment: &Deployment| Some(reduce::deployment(deployment)),
+            controller.clone(),
+            |deployment: &Deployment| Some(reduce::runs_newest(deployment)),
         )));
 
         let policies = View::default();
@@ -178,7 +176,7 @@ impl Views {
             policies,
             drivers,
             daemon_sets,
-            deployments,
+            controller,
             crds,
             objects: ObjectViews::new(Kinds::new(client.clone()), watched, tracker, stop),
             changes,
@@ -209,7 +207,7 @@ impl Views {
             ("Secrets", Some(self.releases.access())),
             ("Nodes", Some(self.nodes.access())),
             ("DaemonSets", Some(self.daemon_sets.access())),
-            ("Deployments", Some(self.deployments.access())),
+            ("Deployments", Some(self.controller.access())),
             (
                 "ClusterPolicies",
                 of_nvidia(CLUSTER_POLICY_CRD, self.policies.access()),
@@ -253,8 +251,13 @@ impl Views {
         self.objects.follow(places);
     }
 
-    /// What the watches know now, also of the objects in `manifest`.
-    pub fn observe(&self, kubernetes: MinorVersion, manifest: Option<&Manifest>) -> Observed {
+    /// What the watches know now, also of the objects in `manifest`. `is_gpu_node` picks from the nodes that may be one.
+    pub fn observe(
+        &self,
+        kubernetes: MinorVersion,
+        manifest: Option<&Manifest>,
+        is_gpu_node: impl Fn(&NodeFacts) -> bool,
+    ) -> Observed {
         let release = match self.releases.access() {
             Access::Granted => ReleaseFacts::Read(History::new(self.releases.all())),
             Access::Unknown | Access::Forbidden | Access::NotServed => ReleaseFacts::Unreadable,
@@ -274,12 +277,12 @@ impl Views {
             surroundings: None,
             gpu_work: None,
             maintenance: None,
-            gpu_nodes: self.nodes.all(),
+            gpu_nodes: self.nodes.select(is_gpu_node),
             policies: self.policies.all(),
             drivers: self.drivers.all(),
             daemon_sets,
             neighbours,
-            deployments: self.deployments.all(),
+            controller_runs: self.controller.get(STACK_DEPLOYMENT) == Some(true),
             crds: self.crds.by_name(),
             objects: manifest.map_or_else(BTreeMap::new, |manifest| self.objects.see(manifest)),
             kubernetes,

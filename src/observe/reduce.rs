@@ -1,12 +1,9 @@
 //! Reduces objects to facts. Pure.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -20,18 +17,17 @@ use crate::api::{
 };
 use crate::catalogue::DriverLayout;
 use crate::desired::DriverUpgrades;
-use crate::facts::{
-    CrdFacts, DeploymentFacts, DriverChange, DriverFacts, HelmOwner, NodeFacts, PolicyFacts, Revision,
-    instance_type_matches, is_gpu_resource, labels_tell_gpu,
-};
+use crate::facts::{CrdFacts, DriverFacts, HelmOwner, PolicyFacts, Revision};
 use crate::helm::RevisionStatus;
 
 /// Label by which charts name themselves and their version.
 const LABEL_HELM_CHART: &str = "helm.sh/chart";
 
 mod daemon_set;
+mod node;
 
 pub use daemon_set::daemon_set;
+pub use node::node;
 
 /// A revision from the labels that Helm puts on its Secret.
 pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
@@ -67,45 +63,6 @@ fn last_written(metadata: &ObjectMeta) -> Timestamp {
         .map(|time| time.0)
         .max()
         .unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-/// A GPU node; `None` for any other node.
-pub fn node(node: &Node, gpu_instance_types: &[String]) -> Option<NodeFacts> {
-    let status = node.status.as_ref();
-    let capacity = count_gpus(status.and_then(|status| status.capacity.as_ref()));
-    let labels = node.labels();
-    let known_type = labels
-        .get("node.kubernetes.io/instance-type")
-        .is_some_and(|instance_type| instance_type_matches(instance_type, gpu_instance_types));
-    if capacity == 0 && !known_type && !labels_tell_gpu(labels) {
-        return None;
-    }
-    let conditions = status.and_then(|status| status.conditions.as_ref());
-    Some(NodeFacts {
-        name: node.name_any(),
-        pool: labels.get("worker.gardener.cloud/pool").cloned(),
-        created: node
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-        ready: conditions
-            .into_iter()
-            .flatten()
-            .any(|c| c.type_ == "Ready" && c.status == "True"),
-        schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
-        allocatable: count_gpus(status.and_then(|status| status.allocatable.as_ref())),
-        driver_change: DriverChange::of(labels),
-    })
-}
-
-fn count_gpus(resources: Option<&BTreeMap<String, Quantity>>) -> u64 {
-    let gpus = resources
-        .into_iter()
-        .flatten()
-        .filter(|(name, _)| is_gpu_resource(name));
-    gpus.filter_map(|(_, quantity)| quantity.0.parse::<u64>().ok())
-        .sum()
 }
 
 /// A ClusterPolicy.
@@ -171,8 +128,8 @@ pub fn owner(metadata: &ObjectMeta) -> Option<HelmOwner> {
     })
 }
 
-/// A Deployment of the release; whether it runs what its newest spec says.
-pub fn deployment(deployment: &Deployment) -> DeploymentFacts {
+/// Whether all Pods of a Deployment are of its newest spec and available.
+pub fn runs_newest(deployment: &Deployment) -> bool {
     let status = deployment.status.as_ref();
     let replicas = deployment
         .spec
@@ -183,10 +140,7 @@ pub fn deployment(deployment: &Deployment) -> DeploymentFacts {
     let updated = status.and_then(|status| status.updated_replicas).unwrap_or(0) >= replicas;
     let available = status.and_then(|status| status.available_replicas).unwrap_or(0) >= replicas;
     let old = status.and_then(|status| status.replicas).unwrap_or(0) > replicas;
-    DeploymentFacts {
-        name: deployment.name_any(),
-        available: seen && updated && available && !old,
-    }
+    seen && updated && available && !old
 }
 
 /// A CRD.
@@ -196,6 +150,7 @@ pub fn crd(crd: &PartialObjectMeta<CustomResourceDefinition>) -> CrdFacts {
     CrdFacts {
         spec_digest: annotation(ANNOTATION_SPEC_DIGEST).cloned(),
         as_applied: crd.metadata.generation == applied,
+        generation: crd.metadata.generation.unwrap_or_default(),
         terminating: crd.metadata.deletion_timestamp.is_some(),
     }
 }

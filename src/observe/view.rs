@@ -76,6 +76,14 @@ impl<F: Clone + PartialEq> View<F> {
         self.read(|collected| collected.facts.values().cloned().collect())
     }
 
+    /// The facts that `fit`, in the order of names.
+    pub fn select(&self, fits: impl Fn(&F) -> bool) -> Vec<F> {
+        self.read(|collected| {
+            let all = collected.facts.values();
+            all.filter(|facts| fits(facts)).cloned().collect()
+        })
+    }
+
     /// All facts by name, for views of a kind without namespaces or of one namespace.
     pub fn by_name(&self) -> BTreeMap<String, F> {
         self.read(|collected| {

@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use semver::Version;
 
 use super::{Cause, Plan, Situation, Wait, drift, foreign, held, release};
-use crate::api::{CLUSTER_POLICY_NAME, STACK_DEPLOYMENT};
+use crate::api::CLUSTER_POLICY_NAME;
 use crate::catalogue::{DriverLayout, MinorVersion};
 use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{ExistingContent, Revision};
@@ -130,13 +130,7 @@ pub fn meanwhile(s: &Situation<'_>, desired: &Desired, latest: &Revision, at: &V
 /// ClusterPolicy, and after a move no driver is left to the ClusterPolicy. GPU nodes do not count: a pool that is broken or
 /// empty never blocks an upgrade.
 fn is_done(s: &Situation<'_>, revision: &Revision, layout: DriverLayout) -> bool {
-    let controller = s
-        .observed
-        .deployments
-        .iter()
-        .find(|deployment| deployment.name == STACK_DEPLOYMENT);
-    let runs_alone = controller.is_some_and(|controller| controller.available)
-        && s.now >= revision.changed + OLD_CONTROLLER_LIMIT;
+    let runs_alone = s.observed.controller_runs && s.now >= revision.changed + OLD_CONTROLLER_LIMIT;
     let judged = s.observed.policies.iter().any(|policy| policy.state.is_some());
     let mut drivers = s
         .observed

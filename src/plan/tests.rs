@@ -10,8 +10,8 @@ use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
 use crate::facts::{
-    Comparison, DaemonSetFacts, DeploymentFacts, DriverImage, History, Neighbour, NeighbourKind,
-    ReleaseFacts, Revision, RevisionContent, SurroundingNamespace,
+    Comparison, DaemonSetFacts, DriverImage, History, Neighbour, NeighbourKind, ReleaseFacts, Revision,
+    RevisionContent, SurroundingNamespace,
 };
 use crate::helm::RevisionStatus;
 
@@ -21,6 +21,7 @@ mod drift;
 mod dropped;
 mod foreign;
 mod nfd;
+mod objects;
 mod recovery;
 mod route;
 mod runs;

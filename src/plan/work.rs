@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::Situation;
-use crate::api::{STACK_DEPLOYMENT, UpgradePolicy};
+use crate::api::UpgradePolicy;
 use crate::desired::{Desired, DriverDifference, DriverId};
 use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, Revision, RevisionContent, WorkFacts};
 
@@ -238,9 +238,7 @@ fn some_run_the_held_one(s: &Situation<'_>) -> bool {
 
 /// True where every node is known to run the driver that is held.
 fn all_run_the_held_one(s: &Situation<'_>, since: Timestamp) -> bool {
-    let mut deployments = s.observed.deployments.iter();
-    let controller = deployments.find(|deployment| deployment.name == STACK_DEPLOYMENT);
-    let has_reached_nodes = s.now >= since + REACHED && controller.is_some_and(|found| found.available);
+    let has_reached_nodes = s.now >= since + REACHED && s.observed.controller_runs;
     let mut drivers = s.observed.daemon_sets.iter().filter(|set| set.driver.is_some());
     has_reached_nodes && drivers.all(|set| set.updated >= set.desired)
 }

@@ -25,6 +25,7 @@ use crate::facts::{Observed, Seen};
 use crate::helm::RELEASE_FLAGS;
 use crate::memory::Memory;
 use crate::plan::{self, Action, Hold, Plan, Situation};
+use crate::publish::News;
 use crate::status;
 
 /// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
@@ -38,9 +39,14 @@ enum Acted {
     Interrupted,
 }
 
-fn observe_views(context: &Context, memory: &Memory) -> Observed {
+fn observe_views(module: &GpuModule, context: &Context, memory: &Memory) -> Observed {
     let manifest = memory.drift.manifest().map(Arc::as_ref);
-    context.views.observe(*lock(&context.kubernetes), manifest)
+    let (known, more) = (&context.catalogue.instance_types, module.spec.instance_types());
+    context
+        .views
+        .observe(*lock(&context.kubernetes), manifest, |node| {
+            node.has_gpu(known, more)
+        })
 }
 
 /// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
@@ -54,6 +60,7 @@ fn wanted(module: &GpuModule, catalogue: &Catalogue, nfd: NodeFeatureDiscovery) 
 }
 
 /// One pass over a GpuModule that can be read.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one pass")]
 pub struct Pass<'a> {
     module: &'a GpuModule,
     context: &'a Context,
@@ -71,6 +78,8 @@ pub struct Pass<'a> {
     failed: bool,
     /// The version of the API server was read in this pass.
     version_read: bool,
+    /// The GpuModule carries the module's finalizer, maybe since a moment ago.
+    finalizer: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -93,7 +102,7 @@ impl<'a> Pass<'a> {
         if forced {
             memory.force(now);
         }
-        let mut observed = observe_views(context, &memory);
+        let mut observed = observe_views(module, context, &memory);
         observed.comparison.clone_from(&memory.comparison);
         observed.gpu_work = memory.known_work(now);
         observed.existing.clone_from(&memory.existing);
@@ -110,6 +119,7 @@ impl<'a> Pass<'a> {
             restored: Vec::new(),
             failed: false,
             version_read: false,
+            finalizer: module.finalizers().iter().any(|name| name == FINALIZER),
             memory,
         }
     }
@@ -160,16 +170,25 @@ impl<'a> Pass<'a> {
                             | Action::Reapply { .. }
                             | Action::Prune { .. }
                     );
-                    if !in_a_moment && let Err(error) = self.publish(&plan).await {
+                    let news = if in_a_moment {
+                        News::default()
+                    } else {
                         // What has to be done does not depend on what can be said.
-                        tracing::warn!(%error, "going on without the status");
-                    }
-                    match (self.act(action).await?, action) {
-                        // The GpuModule is another one now, and its change begins the next pass; or the operator is
-                        // ending, and its successor goes on from what is there.
-                        (Acted::Done, Action::AddFinalizer) | (Acted::Interrupted, _) => {
-                            return Ok(Requeue::await_change());
-                        }
+                        self.publish(&plan).await.map_or_else(
+                            |error| {
+                                tracing::warn!(%error, "going on without the status");
+                                News::default()
+                            },
+                            |published| published.news,
+                        )
+                    };
+                    let told = self.context.publisher.tell(news);
+                    let (acted, ()) = tokio::join!(self.act(action), told);
+                    match (acted?, action) {
+                        // The operator is ending, and its successor goes on from what is there.
+                        (Acted::Interrupted, _) => return Ok(Requeue::await_change()),
+                        // It was added to the very object that the pass began with, and nothing else has changed.
+                        (Acted::Done, Action::AddFinalizer) => self.finalizer = true,
                         (Acted::Done, Action::RemoveFinalizer) => {
                             self.context.metrics.show(None);
                             return Ok(Requeue::await_change());
@@ -191,7 +210,7 @@ impl<'a> Pass<'a> {
             now,
             foreign_operation_limit: self.context.foreign_operation_limit,
             deleting: self.module.metadata.deletion_timestamp.is_some(),
-            finalizer: self.module.finalizers().iter().any(|name| name == FINALIZER),
+            finalizer: self.finalizer,
             suspended: self.module.spec.suspend == Some(true),
             upgrade_policy: self.module.spec.upgrade_policy(),
             generation: self.generation,

@@ -99,7 +99,6 @@ mod tests {
         Views::start(
             &Client::new(service, "default"),
             &Contacts::default(),
-            Vec::new(),
             &TaskTracker::new(),
             &CancellationToken::new(),
         )

@@ -71,13 +71,7 @@ impl Lab {
         let catalogue = catalogue(&fake);
         let stop = CancellationToken::new();
         let leads = Arc::new(AtomicBool::new(true));
-        let views = Views::start(
-            &client,
-            &contacts,
-            catalogue.defaults.gpu_instance_types.clone(),
-            &TaskTracker::new(),
-            &stop,
-        );
+        let views = Views::start(&client, &contacts, &TaskTracker::new(), &stop);
         let context = Context {
             clock: Box::new(time.clock()),
             mandates: {
@@ -190,8 +184,13 @@ fn catalogue(helm: &FakeHelm) -> Catalogue {
     for folder in [&charts, &data.path().join("charts")] {
         fs::create_dir(folder).expect("a folder");
     }
-    for file in ["defaults.yaml", "gardenlinux.yaml", "restarts.yaml"] {
-        fs::copy(original.join(file), data.path().join(file)).expect("a file");
+    for entry in fs::read_dir(&original)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry"))
+    {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), data.path().join(entry.file_name())).expect("a file");
+        }
     }
     for chart in Catalogue::compiled_in().expect("the catalogue").charts() {
         let content = format!("stands in for {}", chart.archive());

@@ -37,10 +37,12 @@ async fn an_unchanged_hour_is_silent_but_for_one_comparison() {
         .collect();
     let expected = [
         "/version",
-        "/api/v1/namespaces/gpu-operator/secrets",
+        // Whether the newest revision is as known, and whether there is a newer one.
+        "/api/v1/namespaces/gpu-operator/secrets/sh.helm.release.v1.gpu-operator.v1",
+        "/api/v1/namespaces/gpu-operator/secrets/sh.helm.release.v1.gpu-operator.v2",
         "/api/v1/namespaces/gpu-operator",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/gpu-operator",
-        "/apis/apps/v1/namespaces/gpu-operator/deployments",
+        "/apis/apps/v1/namespaces/gpu-operator/deployments/gpu-operator",
     ];
     assert_eq!(
         paths.iter().filter(|path| **path == "/version").count(),

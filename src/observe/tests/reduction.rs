@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::api::{ANNOTATION_SPEC_DIGEST, NodeFeatureDiscovery};
 use crate::desired::DriverUpgrades;
-use crate::facts::{NodeFacts, Revision};
+use crate::facts::{FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, Revision, SystemFacts};
 use crate::helm::RevisionStatus;
 use crate::observe::reduce;
 
@@ -37,15 +37,15 @@ fn gpu_node() -> Value {
             "capacity": { "cpu": "8", "nvidia.com/gpu": "2" },
             "allocatable": { "cpu": "8", "nvidia.com/gpu": "1" },
             "conditions": [{ "type": "MemoryPressure", "status": "False" }, { "type": "Ready", "status": "True" }],
+            "nodeInfo": { "osImage": "Garden Linux 2150.9.0", "kernelVersion": "6.18.41-cloud-amd64", "architecture": "amd64",
+                "containerRuntimeVersion": "containerd://2.1.4", "bootID": "", "kubeProxyVersion": "", "kubeletVersion": "v1.36.3",
+                "machineID": "", "operatingSystem": "linux", "systemUUID": "" },
         },
     })
 }
 
 fn node(object: Value) -> Option<NodeFacts> {
-    reduce::node(
-        &read::<Node>(object),
-        &["g4dn.".to_owned(), "Standard_NC".to_owned()],
-    )
+    reduce::node(&read::<Node>(object))
 }
 
 #[test]
@@ -53,9 +53,21 @@ fn a_gpu_node_in_full() {
     let expected = NodeFacts {
         name: "gpu-0".to_owned(),
         pool: Some("gpu".to_owned()),
+        instance_type: Some("m5.large".to_owned()),
+        shows_gpu: true,
+        system: SystemFacts {
+            os_image: "Garden Linux 2150.9.0".to_owned(),
+            kernel: "6.18.41-cloud-amd64".to_owned(),
+            architecture: "amd64".to_owned(),
+            runtime: "containerd://2.1.4".to_owned(),
+        },
+        features: FeatureLabels::Absent,
+        gpu: GpuLabels::default(),
+        operands: None,
         created: at("2026-11-30T08:00:00Z"),
         ready: true,
         schedulable: true,
+        capacity: 2,
         allocatable: 1,
         driver_change: None,
     };
@@ -63,10 +75,73 @@ fn a_gpu_node_in_full() {
 }
 
 #[test]
+fn what_discovery_says_of_a_node_is_read_from_its_labels() {
+    let labelled = |labels: Value| node(merged(gpu_node(), &[("/metadata/labels", labels)])).unwrap();
+    let id = "feature.node.kubernetes.io/system-os_release.ID";
+    let version = "feature.node.kubernetes.io/system-os_release.VERSION_ID";
+    let kernel = "feature.node.kubernetes.io/kernel-version.full";
+    for (labels, features) in [
+        (json!({ "x": "y" }), FeatureLabels::Absent),
+        (
+            json!({ id: "gardenlinux", kernel: "6.18.41" }),
+            FeatureLabels::NoVersion,
+        ),
+        (
+            json!({ id: "gardenlinux", kernel: "6.18.41", version: "0" }),
+            FeatureLabels::Complete,
+        ),
+    ] {
+        assert_eq!(labelled(labels.clone()).features, features, "{labels}");
+    }
+    let gpu = labelled(json!({ "nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/cuda.driver-version.full": "580.178.04",
+        "nvidia.com/cuda.runtime-version.full": "13.0" }))
+    .gpu;
+    let expected = GpuLabels {
+        product: Some("Tesla-T4-SHARED".to_owned()),
+        driver_version: Some("580.178.04".to_owned()),
+        cuda_version: Some("13.0".to_owned()),
+        sharing_strategy: Some("time-slicing".to_owned()),
+        replicas: Some(4),
+    };
+    assert_eq!(gpu, expected);
+}
+
+#[test]
+fn who_set_the_label_that_keeps_nvidia_off_is_read_from_managed_fields() {
+    let by = |managers: &[&str]| {
+        let entry = |manager: &&str| {
+            json!({ "manager": manager, "operation": "Apply", "fieldsType": "FieldsV1",
+                "fieldsV1": { "f:metadata": { "f:labels": { format!("f:{OPERANDS_LABEL}"): {} } } } })
+        };
+        let mut object = gpu_node();
+        object["metadata"]["labels"] = json!({ OPERANDS_LABEL: "false" });
+        object["metadata"]["managedFields"] = managers.iter().map(entry).collect();
+        let label = node(object).unwrap().operands.unwrap();
+        assert_eq!(label.value, "false");
+        label.is_ours
+    };
+    assert!(by(&["gpu-manager"]));
+    for theirs in [&[][..], &["kubectl-label"], &["gpu-manager", "kubectl-label"]] {
+        assert!(!by(theirs), "{theirs:?}");
+    }
+}
+
+#[test]
 fn a_gpu_shows_by_type_label_or_capacity() {
+    let known = crate::catalogue::Catalogue::compiled_in().unwrap().instance_types;
     let bare = json!({ "metadata": { "name": "n", "labels": {} }, "status": { "capacity": {} } });
-    let labelled = |labels: Value| node(merged(bare.clone(), &[("/metadata/labels", labels)])).is_some();
-    let sized = |capacity: Value| node(merged(bare.clone(), &[("/status/capacity", capacity)])).is_some();
+    let has_gpu = |object: Value, more: &[String]| {
+        let node = node(object);
+        node.is_some_and(|node| node.has_gpu(&known, more))
+    };
+    let of_type = |instance_type: &str, more: &[&str]| {
+        let labels = json!({ "node.kubernetes.io/instance-type": instance_type });
+        let more: Vec<_> = more.iter().map(|&name| name.to_owned()).collect();
+        has_gpu(merged(bare.clone(), &[("/metadata/labels", labels)]), &more)
+    };
+    let labelled = |labels: Value| has_gpu(merged(bare.clone(), &[("/metadata/labels", labels)]), &[]);
+    let sized = |capacity: Value| has_gpu(merged(bare.clone(), &[("/status/capacity", capacity)]), &[]);
 
     assert!(
         node(json!({ "metadata": { "name": "n" } })).is_none(),
@@ -74,14 +149,33 @@ fn a_gpu_shows_by_type_label_or_capacity() {
     );
     for (instance_type, is_gpu) in [
         ("g4dn.xlarge", true),
-        ("Standard_NC6s_v3", true),
+        ("g6.xlarge", true),
+        ("g6e.48xlarge", true),
+        ("p6-b200.48xlarge", true),
+        ("g4ad.xlarge", false),
         ("g4dn", false),
         ("m5.large", false),
+        ("g2-standard-8", true),
+        ("a3-highgpu-8g", true),
+        ("n1-standard-8", false),
+        ("Standard_NC6s_v3", true),
+        ("Standard_NC4as_T4_v3", true),
+        ("Standard_ND96isr_H100_v5", true),
+        ("Standard_ND96isr_MI300X_v5", false),
+        ("Standard_NV4as_v4", false),
+        ("Standard_NV8ads_V710_v5", false),
+        ("Standard_D4s_v5", false),
+        ("ecs.gn7i-c8g1.2xlarge", true),
+        ("ecs.ebmgn7e.32xlarge", true),
+        ("ecs.vgn6i-m4.xlarge", false),
+        ("ecs.g7.xlarge", false),
+        ("g_h100_c4", false),
         ("", false),
     ] {
-        let labels = json!({ "node.kubernetes.io/instance-type": instance_type });
-        assert_eq!(labelled(labels), is_gpu, "{instance_type}");
+        assert_eq!(of_type(instance_type, &[]), is_gpu, "{instance_type}");
     }
+    assert!(of_type("g_h100_c4", &["x", "g_h100*"]) && of_type("g_h100_c4", &["g_h100_c4"]));
+    assert!(!of_type("g_h100_c4", &["g_h100"]) && !of_type("g_h100_c4", &["h100*"]));
     for (label, is_gpu) in [
         ("feature.node.kubernetes.io/pci-10de.present", true),
         ("feature.node.kubernetes.io/pci-0302_10de.present", true),

@@ -127,13 +127,9 @@ fn a_step_waits_for_nvidias_controller_and_for_nothing_else() {
 
     assert!(waits(&case, settled));
     case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("notReady"))];
-    let controller = |available| DeploymentFacts {
-        name: "gpu-operator".to_owned(),
-        available,
-    };
-    case.observed.deployments = vec![controller(false)];
+    case.observed.controller_runs = false;
     assert!(waits(&case, settled));
-    case.observed.deployments = vec![controller(true)];
+    case.observed.controller_runs = true;
     assert!(waits(&case, NOW), "the old controller may still lead");
     assert_eq!(case.plan_at(settled), to("26.7.0", NEW, DriverUpgrades::Held));
 }
@@ -143,10 +139,7 @@ fn drivers_roll_only_when_none_is_left_to_the_cluster_policy() {
     let mut case = stuck("26.7.0", "26.3.3");
     case.change_latest(|latest| latest.layout = Some(NEW));
     case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
-    case.observed.deployments = vec![DeploymentFacts {
-        name: "gpu-operator".to_owned(),
-        available: true,
-    }];
+    case.observed.controller_runs = true;
     let driver_of = |owner: &str| DaemonSetFacts {
         name: "driver".to_owned(),
         desired: 1,

@@ -52,6 +52,8 @@ const WANTED: [Wanted; 5] = [
     Wanted::Refused,
 ];
 
+const DRIFT_MODES: [DriftMode; 3] = [DriftMode::Correct, DriftMode::Report, DriftMode::Ignore];
+
 /// Every history of up to two revisions, and the longer ones that differ from them.
 fn shapes() -> Vec<Vec<RevisionStatus>> {
     use RevisionStatus::{Deployed, Failed, PendingRollback, PendingUpgrade, Superseded};
@@ -205,6 +207,50 @@ fn every_state_leads_to_its_goal_within_a_bound() {
         check(start, &world, &rest);
     }
     println!("{} runs", starts.len());
+}
+
+#[test]
+fn lost_objects_come_back_exactly_where_that_is_wanted() {
+    let (specs, catalogue) = (specs(), Catalogue::compiled_in().unwrap());
+    let mut starts = starts();
+    starts.retain(|start| start.failures == 0 && !start.busy && start.strikes.len() < 2);
+    for (start, mode) in starts
+        .iter()
+        .flat_map(|start| DRIFT_MODES.map(|mode| (start, mode)))
+    {
+        // What strikes a repair: the first one of a run, or nothing.
+        for strikes in [vec![], vec![Strike::Fails]] {
+            let mut world = world(start, &specs, &catalogue);
+            world.lose_objects(mode);
+            world.strikes = strikes;
+            let mut rest = world.run(BOUND);
+            let mut pauses = 0;
+            while rest == Rest::Kept && world.await_correction() && pauses < 5 {
+                rest = world.run(BOUND);
+                pauses += 1;
+            }
+            check(start, &world, &rest);
+            check_objects(start, mode, &world, &rest);
+        }
+    }
+    println!("{} runs", starts.len() * 6);
+}
+
+fn check_objects(start: &Start, mode: DriftMode, world: &World<'_>, rest: &Rest) {
+    let told = &world.told;
+    let corrects = mode == DriftMode::Correct;
+    let reapplied = |plan: &Plan| matches!(plan, Plan::Act(Action::Reapply { .. }));
+    if !corrects || start.suspended || start.deleting {
+        assert!(!told.iter().any(reapplied), "{start:?} {mode:?} {told:#?}");
+    }
+    if *rest == Rest::Kept {
+        assert_eq!(world.is_object_lost, !corrects, "{start:?} {mode:?} {told:#?}");
+        assert!(!(corrects && world.has_lost_crds()), "{start:?} {told:#?}");
+    }
+    if mode == DriftMode::Ignore {
+        let looked = |plan: &Plan| matches!(plan, Plan::Inspect(_) | Plan::ReadManifest { .. });
+        assert!(!told.iter().any(looked), "{start:?} {told:#?}");
+    }
 }
 
 fn check(start: &Start, world: &World<'_>, rest: &Rest) {

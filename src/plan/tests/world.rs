@@ -41,7 +41,10 @@ pub struct World<'a> {
     nodes_run: Option<DriverId>,
     /// What the revisions hold, by number.
     contents: BTreeMap<u32, RevisionContent>,
-    now: Timestamp,
+    /// The time.
+    pub now: Timestamp,
+    /// The release's one object is missing.
+    pub is_object_lost: bool,
     unmoved: Option<u32>,
     gone: bool,
     /// Everything that was decided, for the message of a failed test.
@@ -77,6 +80,7 @@ impl<'a> World<'a> {
             nodes_run: None,
             contents,
             now: NOW,
+            is_object_lost: false,
             unmoved: None,
             gone: false,
             told: Vec::new(),
@@ -94,7 +98,8 @@ impl<'a> World<'a> {
                 Plan::Keep => return Rest::Kept,
                 Plan::Hold(hold) => return Rest::Held(hold),
                 Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
-                Plan::ReadManifest { .. } | Plan::Inspect(_) => unreachable!("drift is ignored here"),
+                Plan::ReadManifest { revision, uid } => self.read_manifest(revision, &uid),
+                Plan::Inspect(objects) => self.inspect_objects(&objects),
                 Plan::FindOrphans(_) => self.find_orphans(),
                 Plan::Read(reading) => {
                     assert_eq!(reading, Reading::GpuWork);
@@ -217,7 +222,14 @@ impl<'a> World<'a> {
                 self.case.orphans.as_mut().unwrap().objects.clear();
                 Ok(())
             }
-            Action::RestoreCrds { .. } | Action::Reapply { .. } => unreachable!("drift is ignored here"),
+            Action::RestoreCrds { crds } => {
+                self.restore_crds(crds);
+                Ok(())
+            }
+            Action::Reapply { objects, .. } => {
+                self.reapply(objects);
+                Ok(())
+            }
             Action::Upgrade { to, .. } => self.upgrade(to),
             Action::Rollback { to, .. } => self.rollback(*to),
             Action::Uninstall { .. } => self.uninstall(),
@@ -423,10 +435,7 @@ impl<'a> World<'a> {
     pub fn stands(&mut self, chart: &Version) {
         self.case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
         self.owns_role(true);
-        self.case.observed.deployments = vec![DeploymentFacts {
-            name: "gpu-operator".to_owned(),
-            available: true,
-        }];
+        self.case.observed.controller_runs = true;
         let mut told = recorded(1);
         told.chart_version = chart.to_string();
         // What the status says of a release is written when nothing is left to do; on the way it stays.

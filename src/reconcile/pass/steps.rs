@@ -4,7 +4,7 @@ use super::{Acted, Pass, observe_views, wanted};
 use crate::act::{ActError, Subject};
 use crate::api::NodeFeatureDiscovery;
 use crate::desired::{self, Desired, Refusal};
-use crate::facts::{Observed, Revision, SurroundingNamespace};
+use crate::facts::{History, Observed, ReleaseFacts, Revision, SurroundingNamespace};
 use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::observe;
@@ -22,15 +22,25 @@ pub(super) fn api_failure(error: &ApiError) -> Failure {
 impl Pass<'_> {
     /// Observes anew: from the watches, and from the API server what decides about acting.
     pub(super) async fn look(&mut self) {
+        // Before the module made it, there was no namespace to hold a revision.
+        let was_absent = matches!(self.observed.release, ReleaseFacts::Unreadable)
+            && self
+                .observed
+                .surroundings
+                .as_ref()
+                .is_some_and(|around| around.namespace == SurroundingNamespace::Absent);
         self.observed = Observed {
             comparison: self.observed.comparison.take(),
             gpu_work: self.observed.gpu_work.take(),
             maintenance: self.observed.maintenance.take(),
             existing: self.observed.existing.take(),
-            ..observe_views(self.context, &self.memory)
+            ..observe_views(self.module, self.context, &self.memory)
         };
         self.overlay();
-        match observe::look(&self.context.actor.client).await {
+        if was_absent && self.observed.release == ReleaseFacts::Unreadable {
+            self.observed.release = ReleaseFacts::Read(History::default());
+        }
+        match observe::look(&self.context.actor.client, &self.observed.release).await {
             Ok(look) => look.put_into(&mut self.observed),
             Err(error) => self.fail(api_failure(&error)),
         }

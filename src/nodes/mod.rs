@@ -1,0 +1,11 @@
+//! What is to be expected of each GPU node, pure: whether there is a driver for it, and whether it takes part at all.
+//!
+//! `plan` labels nodes by it and `status` says it, so both tell the same. The rules about drivers are those of the Garden Linux
+//! NVIDIA installer, as data in `chart-values/drivers.yaml`; everything that is not surely impossible is tried.
+
+mod support;
+
+pub use support::{Impossible, Support, driver_image};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! GPU nodes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::ResourceExt;
+
+use crate::api::FIELD_MANAGER;
+use crate::facts::{
+    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OperandsLabel, SystemFacts,
+    is_gpu_resource, labels_tell_gpu,
+};
+
+/// Prefix of the labels of Node Feature Discovery.
+const FEATURE: &str = "feature.node.kubernetes.io/";
+
+/// The labels of Node Feature Discovery that NVIDIA's operator asks for (`internal/nodeinfo` of gpu-operator v26.7.0).
+const NEEDED_FEATURES: [&str; 3] = [
+    "feature.node.kubernetes.io/kernel-version.full",
+    "feature.node.kubernetes.io/system-os_release.ID",
+    "feature.node.kubernetes.io/system-os_release.VERSION_ID",
+];
+
+type Labels = BTreeMap<String, String>;
+
+/// A node that may have a GPU; `None` for any other node.
+pub fn node(node: &Node) -> Option<NodeFacts> {
+    let status = node.status.as_ref();
+    let capacity = count_gpus(status.and_then(|status| status.capacity.as_ref()));
+    let labels = node.labels();
+    let instance_type = labels.get("node.kubernetes.io/instance-type");
+    let shows_gpu = capacity > 0 || labels_tell_gpu(labels);
+    if !shows_gpu && instance_type.is_none() {
+        return None;
+    }
+    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let created = node.metadata.creation_timestamp.as_ref();
+    Some(NodeFacts {
+        name: node.name_any(),
+        pool: labels.get("worker.gardener.cloud/pool").cloned(),
+        instance_type: instance_type.cloned(),
+        shows_gpu,
+        system: status
+            .and_then(|status| status.node_info.as_ref())
+            .map(system)
+            .unwrap_or_default(),
+        features: features(labels),
+        gpu: gpu(labels),
+        operands: operands(node),
+        created: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        ready: conditions
+            .into_iter()
+            .flatten()
+            .any(|c| c.type_ == "Ready" && c.status == "True"),
+        schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
+        capacity,
+        allocatable: count_gpus(status.and_then(|status| status.allocatable.as_ref())),
+        driver_change: DriverChange::of(labels),
+    })
+}
+
+fn system(info: &NodeSystemInfo) -> SystemFacts {
+    SystemFacts {
+        os_image: info.os_image.clone(),
+        kernel: info.kernel_version.clone(),
+        architecture: info.architecture.clone(),
+        runtime: info.container_runtime_version.clone(),
+    }
+}
+
+fn features(labels: &Labels) -> FeatureLabels {
+    if NEEDED_FEATURES.iter().all(|label| labels.contains_key(*label)) {
+        FeatureLabels::Complete
+    } else if labels.keys().any(|label| label.starts_with(FEATURE)) {
+        FeatureLabels::NoVersion
+    } else {
+        FeatureLabels::Absent
+    }
+}
+
+fn gpu(labels: &Labels) -> GpuLabels {
+    let label = |name: &str| labels.get(name).cloned();
+    GpuLabels {
+        product: label("nvidia.com/gpu.product"),
+        driver_version: label("nvidia.com/cuda.driver-version.full"),
+        cuda_version: label("nvidia.com/cuda.runtime-version.full"),
+        sharing_strategy: label("nvidia.com/gpu.sharing-strategy"),
+        replicas: label("nvidia.com/gpu.replicas").and_then(|replicas| replicas.parse().ok()),
+    }
+}
+
+fn operands(node: &Node) -> Option<OperandsLabel> {
+    let value = node.labels().get(OPERANDS_LABEL)?.clone();
+    let field = format!("f:{OPERANDS_LABEL}");
+    let entries = node.metadata.managed_fields.iter().flatten();
+    let mut owners = entries.filter(|entry| {
+        entry
+            .fields_v1
+            .as_ref()
+            .is_some_and(|fields| !fields.0["f:metadata"]["f:labels"][&field].is_null())
+    });
+    // A label that nobody is noted for is not ours; one that others set too stays theirs.
+    let is_ours = owners
+        .next()
+        .is_some_and(|owner| owner.manager.as_deref() == Some(FIELD_MANAGER))
+        && owners.next().is_none();
+    Some(OperandsLabel { value, is_ours })
+}
+
+fn count_gpus(resources: Option<&BTreeMap<String, Quantity>>) -> u64 {
+    let gpus = resources
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| is_gpu_resource(name));
+    gpus.filter_map(|(_, quantity)| quantity.0.parse::<u64>().ok())
+        .sum()
+}
