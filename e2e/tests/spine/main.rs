@@ -26,5 +26,6 @@ mod readiness;
 mod recovery;
 mod replicas;
 mod start;
+mod surface;
 mod upgrade;
 mod work;
