@@ -14,6 +14,14 @@ use crate::lease::Mandate;
 /// Most characters of an Event's note.
 const MAX_NOTE: usize = 1024;
 
+/// What a new status has to tell by Events. Nothing depends on it, so whoever has to act does not wait for it.
+#[derive(Default)]
+#[must_use]
+pub struct News {
+    about: ObjectReference,
+    events: Vec<Event>,
+}
+
 /// Writes statuses and Events.
 pub struct Publisher {
     client: Client,
@@ -33,23 +41,28 @@ impl Publisher {
         }
     }
 
-    /// Writes the whole status by server-side apply.
+    /// Writes the whole status by server-side apply; gives back what there is to tell about it.
     pub async fn write(
         &self,
         _: &Mandate,
         module: &impl Resource<DynamicType = ()>,
         previous: Option<&GpuModuleStatus>,
         status: &GpuModuleStatus,
-    ) -> Result<(), ApiError> {
+    ) -> Result<News, ApiError> {
         self.apply(&module.name_any(), &json!(status)).await?;
         let before = previous.map_or(&[][..], |status| &status.conditions);
-        let object = module.object_ref(&());
-        // All at once: were they to hang, they would cost one deadline together.
-        let correction = correction(previous, status);
-        let news = news(before, &status.conditions).into_iter().chain(correction);
-        let news: Vec<_> = news.collect();
-        join_all(news.iter().map(|news| self.tell(&object, news))).await;
-        Ok(())
+        let events = news(before, &status.conditions)
+            .into_iter()
+            .chain(correction(previous, status));
+        Ok(News {
+            about: module.object_ref(&()),
+            events: events.collect(),
+        })
+    }
+
+    /// Tells the news, all at once: were they to hang, they would cost one deadline together.
+    pub async fn tell(&self, news: News) {
+        join_all(news.events.iter().map(|event| self.tell_one(&news.about, event))).await;
     }
 
     async fn apply(&self, name: &str, status: &Value) -> Result<(), ApiError> {
@@ -79,7 +92,7 @@ impl Publisher {
         found(written).map(|_| ())
     }
 
-    async fn tell(&self, object: &ObjectReference, news: &Event) {
+    async fn tell_one(&self, object: &ObjectReference, news: &Event) {
         let call = self.recorder.publish(news, object);
         if let Err(error) = deadline(API_DEADLINE, "publish an Event", call).await {
             tracing::warn!(%error, reason = news.reason, "the Event is lost");

@@ -111,10 +111,9 @@ async fn tell_unreadable(
     if previous != Some(&status)
         && let Some(mandate) = (context.mandates)()
     {
-        context
-            .publisher
-            .write(&mandate, module, previous, &status)
-            .await?;
+        let publisher = &context.publisher;
+        let news = publisher.write(&mandate, module, previous, &status).await?;
+        publisher.tell(news).await;
         memory.written = Some(status);
     }
     Ok(())

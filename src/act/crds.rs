@@ -78,22 +78,19 @@ impl KnownCrd {
 /// Which CRDs of the chart are applied.
 #[derive(Clone, Copy, Debug)]
 pub enum Which<'a> {
-    /// Those that are not there yet in this form.
-    Due {
-        /// The CRDs of the cluster.
-        present: &'a BTreeMap<String, CrdFacts>,
-        /// Which of Node Feature Discovery's count.
-        nfd: NfdCrds,
-    },
+    /// Those that are not there yet in this form; of Node Feature Discovery's, those that count.
+    Due(NfdCrds),
     /// These.
     These(&'a [ObjectRef]),
 }
 
-/// Applies CRDs of the chart, and returns all that the chart has. `documents` is what `helm show crds` prints of it.
+/// Applies CRDs of the chart, and returns all that the chart has. `documents` is what `helm show crds` prints of it, `present` are the
+/// CRDs of the cluster.
 pub async fn apply(
     client: &Client,
     archive: &Path,
     documents: String,
+    present: &BTreeMap<String, CrdFacts>,
     which: Which<'_>,
 ) -> Result<Vec<KnownCrd>, CrdError> {
     let unreadable = |reason| CrdError::Unreadable {
@@ -108,7 +105,7 @@ pub async fn apply(
     drop(documents);
     let known = crds.iter().map(|crd| crd.known.clone()).collect();
     match which {
-        Which::Due { present, nfd } => crds.retain(|crd| crd.known.is_due(present, nfd)),
+        Which::Due(nfd) => crds.retain(|crd| crd.known.is_due(present, nfd)),
         Which::These(these) => {
             if let Some(strange) = these
                 .iter()
@@ -120,7 +117,11 @@ pub async fn apply(
         }
     }
     let names: Vec<String> = crds.iter().map(|crd| crd.known.name.clone()).collect();
-    let sends: Vec<_> = crds.into_iter().map(|crd| apply_one(client, crd)).collect();
+    let sends = crds.into_iter().map(|crd| {
+        let before = present.get(&crd.known.name);
+        apply_one(client, crd, before.map_or(1, |before| before.generation + 1))
+    });
+    let sends: Vec<_> = sends.collect();
     let sent = stream::iter(sends).buffer_unordered(AT_ONCE).try_collect::<()>();
     let served = async {
         established::until(client, names)
@@ -131,7 +132,8 @@ pub async fn apply(
     Ok(known)
 }
 
-async fn apply_one(client: &Client, crd: Crd) -> Result<(), CrdError> {
+/// `generation` is the one that the spec will have, unless somebody else writes it at the same time.
+async fn apply_one(client: &Client, crd: Crd, generation: i64) -> Result<(), CrdError> {
     let Crd { known, spec } = crd;
     let object = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -139,7 +141,10 @@ async fn apply_one(client: &Client, crd: Crd) -> Result<(), CrdError> {
         "metadata": {
             "name": known.name,
             "labels": { LABEL_KYMA_MODULE: KYMA_MODULE },
-            "annotations": { ANNOTATION_SPEC_DIGEST: known.spec_digest },
+            "annotations": {
+                ANNOTATION_SPEC_DIGEST: known.spec_digest,
+                ANNOTATION_SPEC_GENERATION: generation.to_string(),
+            },
         },
         "spec": spec,
     });
@@ -150,7 +155,8 @@ async fn apply_one(client: &Client, crd: Crd) -> Result<(), CrdError> {
     Ok(())
 }
 
-/// Notes on the CRD which generation of its spec is ours. It is known only afterwards.
+/// Notes on the CRD which generation of its spec is ours, if it is another one than expected. Each write of a CRD takes the API server
+/// up to a fifth of a second while it takes up others.
 async fn note_generation(
     api: &Api<CustomResourceDefinition>,
     name: &str,

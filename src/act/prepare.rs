@@ -58,8 +58,7 @@ impl Actor {
             Some(documents) => documents,
             None => self.helm.show_crds(archive).await?,
         };
-        let which = Which::Due { present, nfd };
-        let known = crds::apply(&self.client, archive, documents, which).await?;
+        let known = crds::apply(&self.client, archive, documents, present, Which::Due(nfd)).await?;
         self.charts.remember_crds(chart, known);
         Ok(())
     }
@@ -75,7 +74,8 @@ impl Actor {
         };
         let archive = self.charts.verified(&desired.chart)?;
         let documents = self.helm.show_crds(&archive).await.map_err(CrdError::from)?;
-        crds::apply(&self.client, &archive, documents, Which::These(crds)).await?;
+        let which = Which::These(crds);
+        crds::apply(&self.client, &archive, documents, subject.crds, which).await?;
         Ok(())
     }
 }

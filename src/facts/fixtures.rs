@@ -102,6 +102,7 @@ pub fn crd(spec_digest: Option<&str>) -> CrdFacts {
     CrdFacts {
         spec_digest: spec_digest.map(ToOwned::to_owned),
         as_applied: spec_digest.is_some(),
+        generation: 1,
         terminating: false,
     }
 }

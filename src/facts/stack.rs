@@ -97,6 +97,8 @@ pub struct CrdFacts {
     pub spec_digest: Option<String>,
     /// Nobody has changed its spec since: annotation [`crate::api::ANNOTATION_SPEC_GENERATION`] names its generation.
     pub as_applied: bool,
+    /// How often its spec was written, from 1.
+    pub generation: i64,
     /// It is being deleted, and every object of its kind with it.
     pub terminating: bool,
 }

@@ -150,6 +150,7 @@ pub fn crd(crd: &PartialObjectMeta<CustomResourceDefinition>) -> CrdFacts {
     CrdFacts {
         spec_digest: annotation(ANNOTATION_SPEC_DIGEST).cloned(),
         as_applied: crd.metadata.generation == applied,
+        generation: crd.metadata.generation.unwrap_or_default(),
         terminating: crd.metadata.deletion_timestamp.is_some(),
     }
 }

@@ -26,6 +26,7 @@ use crate::facts::{Observed, Seen};
 use crate::helm::RELEASE_FLAGS;
 use crate::memory::Memory;
 use crate::plan::{self, Action, Hold, Plan, Situation};
+use crate::publish::News;
 use crate::status;
 
 /// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
@@ -176,11 +177,21 @@ impl<'a> Pass<'a> {
                             | Action::Reapply { .. }
                             | Action::Prune { .. }
                     );
-                    if !in_a_moment && let Err(error) = self.publish(&plan).await {
+                    let news = if in_a_moment {
+                        News::default()
+                    } else {
                         // What has to be done does not depend on what can be said.
-                        tracing::warn!(%error, "going on without the status");
-                    }
-                    match (self.act(action).await?, action) {
+                        self.publish(&plan).await.map_or_else(
+                            |error| {
+                                tracing::warn!(%error, "going on without the status");
+                                News::default()
+                            },
+                            |published| published.news,
+                        )
+                    };
+                    let told = self.context.publisher.tell(news);
+                    let (acted, ()) = tokio::join!(self.act(action), told);
+                    match (acted?, action) {
                         // The operator is ending, and its successor goes on from what is there.
                         (Acted::Interrupted, _) => return Ok(Requeue::await_change()),
                         // It was added to the very object that the pass began with, and nothing else has changed.

@@ -6,8 +6,19 @@ use kube::runtime::controller::Action as Requeue;
 use super::Pass;
 use crate::kube_api::ApiError;
 use crate::plan::{self, Failure, Plan, Wait};
+use crate::publish::News;
 use crate::reconcile::Error;
 use crate::status::{self, Computed, Report};
+
+/// What came of a status.
+#[derive(Default)]
+#[must_use]
+pub(super) struct Published {
+    /// When it may change by itself.
+    pub recheck: Option<Timestamp>,
+    /// What is to be told.
+    pub news: News,
+}
 
 impl Pass<'_> {
     /// Ends the pass with what was decided last.
@@ -17,7 +28,9 @@ impl Pass<'_> {
         }
         let now = self.now();
         let look = plan::waiting(&self.situation(now)).recheck(now);
-        let recheck = [self.publish(plan).await?, look].into_iter().flatten().min();
+        let Published { recheck, news } = self.publish(plan).await?;
+        self.context.publisher.tell(news).await;
+        let recheck = [recheck, look].into_iter().flatten().min();
         if *plan == Plan::Keep {
             // Its values may be secret, and nobody asks for them any more.
             self.memory.existing = None;
@@ -41,11 +54,11 @@ impl Pass<'_> {
         }
     }
 
-    /// Computes the status and writes it where it is another than before. Returns when it may change by itself.
-    pub(super) async fn publish(&mut self, plan: &Plan) -> Result<Option<Timestamp>, ApiError> {
+    /// Computes the status and writes it where it is another than before.
+    pub(super) async fn publish(&mut self, plan: &Plan) -> Result<Published, ApiError> {
         // Another replica may lead by now, and knows better.
         let Some(mandate) = (self.context.mandates)() else {
-            return Ok(None);
+            return Ok(Published::default());
         };
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
@@ -67,14 +80,15 @@ impl Pass<'_> {
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.context.metrics.show(Some(&status));
+        let mut news = News::default();
         if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {
-            self.context
-                .publisher
+            let publisher = &self.context.publisher;
+            news = publisher
                 .write(&mandate, self.module, self.previous(), &status)
                 .await?;
         }
         self.memory.written = Some(status);
         self.memory.ended.clear();
-        Ok(recheck)
+        Ok(Published { recheck, news })
     }
 }
