@@ -32,6 +32,8 @@ pub struct Options {
     pub charts: PathBuf,
     /// Folder with another chart catalogue.
     pub catalogue: Option<PathBuf>,
+    /// Registries that a GpuModule may name, separated by commas; without it any.
+    pub allowed_registries: Option<String>,
     /// Another helm binary than the pinned one.
     pub helm: Option<PathBuf>,
     /// Name of the process, also of its working folder.
@@ -52,6 +54,7 @@ impl Options {
         Self {
             charts: charts.to_owned(),
             catalogue: None,
+            allowed_registries: None,
             helm: None,
             identity: "gpu-manager-0".to_owned(),
             lease_duration: 15,
@@ -80,6 +83,13 @@ impl Options {
     #[must_use]
     pub fn with_helm(mut self, binary: &Path) -> Self {
         self.helm = Some(binary.to_owned());
+        self
+    }
+
+    /// The same with registries that a GpuModule may name.
+    #[must_use]
+    pub fn with_allowed_registries(mut self, registries: &str) -> Self {
+        self.allowed_registries = Some(registries.to_owned());
         self
     }
 
@@ -220,6 +230,9 @@ impl Manager {
             .arg(&options.charts);
         if let Some(catalogue) = &options.catalogue {
             command.arg("--catalogue-dir").arg(catalogue);
+        }
+        if let Some(registries) = &options.allowed_registries {
+            command.arg("--allowed-registries").arg(registries);
         }
         command.arg("--kubeconfig").arg(kubeconfig);
         command

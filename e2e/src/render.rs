@@ -49,18 +49,27 @@ impl Renderer {
 
     /// The chart's own values, those of its subchart apart.
     pub async fn defaults(&self) -> Result<Value> {
+        serde_saphyr::from_str(&self.show("values").await?).context("values of the chart")
+    }
+
+    /// The CRDs of the chart and its subchart, as YAML.
+    pub async fn crds(&self) -> Result<String> {
+        self.show("crds").await
+    }
+
+    async fn show(&self, what: &str) -> Result<String> {
         let output = Command::new(&self.helm)
             .env_clear()
-            .args(["show", "values"])
+            .args(["show", what])
             .arg(&self.archive)
             .kill_on_drop(true)
             .output()
             .await?;
         ensure!(
             output.status.success(),
-            "helm show values: {}",
+            "helm show {what}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-        serde_saphyr::from_str(&String::from_utf8(output.stdout)?).context("values of the chart")
+        Ok(String::from_utf8(output.stdout)?)
     }
 }

@@ -1,13 +1,16 @@
 //! What NVIDIA's charts make of the typed fields of the spec, and whether every image comes from where a user says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::charts::Charts;
+use e2e::cluster::{Cluster, Options};
 use e2e::render::Renderer;
 use e2e::tools::Tools;
+use e2e::wait::eventually;
 use gpu_manager::api::NodeFeatureDiscovery;
-use gpu_manager::catalogue::{Catalogue, Chart, Stage};
+use gpu_manager::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 use gpu_manager::desired::{DriverUpgrades, Step, resolve, resolve_step};
 use serde_json::{Value, json};
 
@@ -15,6 +18,9 @@ const FIELDS: &str = include_str!("../../src/desired/tests/fields.yaml");
 
 /// Registries that the chart's own images come from.
 const REGISTRIES: [&str; 3] = ["nvcr.io", "registry.k8s.io", "ghcr.io"];
+
+/// How long the API server may take to serve new CRDs.
+const SOON: Duration = Duration::from_secs(30);
 
 struct Lab {
     tools: Tools,
@@ -153,15 +159,6 @@ async fn with_a_registry_every_image_comes_from_there() -> Result<()> {
                 chart.version,
                 usual.len()
             );
-            for variable in ["DRIVER_MANAGER_IMAGE", "VALIDATOR_IMAGE"] {
-                ensure!(
-                    lab.render(chart, spec(json!({})))
-                        .await?
-                        .iter()
-                        .any(|object| object.to_string().contains(variable)),
-                    "{variable} is gone"
-                );
-            }
             let at = |images: &[(String, String)]| -> BTreeSet<String> {
                 images.iter().map(|(path, _)| path.clone()).collect()
             };
@@ -177,6 +174,12 @@ async fn with_a_registry_every_image_comes_from_there() -> Result<()> {
             }
         }
     }
+    // Two images are given to NVIDIA's operator as variables.
+    let newest = lab.catalogue.default_chart().context("no default chart")?;
+    let objects = Value::from(lab.render(newest, json!({})).await?).to_string();
+    for variable in ["DRIVER_MANAGER_IMAGE", "VALIDATOR_IMAGE"] {
+        ensure!(objects.contains(variable), "{variable} is gone");
+    }
     Ok(())
 }
 
@@ -189,7 +192,7 @@ async fn with_a_registry_a_step_on_the_way_asks_it_too() -> Result<()> {
     for chart in lab.offered() {
         let step = Step {
             chart: chart.version.clone(),
-            layout: gpu_manager::catalogue::DriverLayout::ClusterPolicy,
+            layout: DriverLayout::ClusterPolicy,
             drivers: DriverUpgrades::Held,
         };
         let nfd = NodeFeatureDiscovery::default();
@@ -197,6 +200,91 @@ async fn with_a_registry_a_step_on_the_way_asks_it_too() -> Result<()> {
         let objects = lab.renderer(chart).objects(&values).await?;
         for (path, image) in images(&objects.context("refused")?) {
             ensure!(image.starts_with("mirror.example/"), "{path}: {image}");
+        }
+    }
+    Ok(())
+}
+
+/// The specs of all fields merged.
+fn everything(fields: &BTreeMap<String, Value>) -> Value {
+    let mut spec = json!({});
+    for field in fields.values() {
+        merge(&mut spec, field);
+    }
+    // A ServiceMonitor needs the exporter.
+    spec["monitoring"]["dcgmExporter"] = true.into();
+    spec
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_api_server_knows_all_that_the_fields_become() -> Result<()> {
+    let Some(lab) = Lab::new("the test of the objects' schemas").await? else {
+        return Ok(());
+    };
+    let cluster = Cluster::start(Options::api_server_only()).await?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("objects.json");
+    let path = file.to_str().context("a path that is no text")?;
+    let spec = serde_json::from_value(everything(&serde_saphyr::from_str(FIELDS)?))?;
+    for chart in lab.offered() {
+        std::fs::write(&file, lab.renderer(chart).crds().await?)?;
+        cluster
+            .kubectl(&["apply", "--server-side", "--force-conflicts", "-f", path])
+            .await?;
+        for layout in [DriverLayout::ClusterPolicy, DriverLayout::NvidiaDriver] {
+            if layout == DriverLayout::NvidiaDriver && chart.driver_layout != layout {
+                continue;
+            }
+            let step = Step {
+                chart: chart.version.clone(),
+                layout,
+                drivers: DriverUpgrades::Held,
+            };
+            let nfd = NodeFeatureDiscovery::default();
+            let values = resolve_step(&spec, &lab.catalogue, nfd, &step, &[])?.values;
+            let objects = lab.renderer(chart).objects(&values).await?.context("refused")?;
+            let nvidias = |object: &&Value| {
+                ["ClusterPolicy", "NVIDIADriver"]
+                    .map(Value::from)
+                    .contains(&object["kind"])
+            };
+            let items: Vec<_> = objects.iter().filter(nvidias).collect();
+            let expected = if layout == DriverLayout::NvidiaDriver {
+                2
+            } else {
+                1
+            };
+            ensure!(items.len() == expected, "{} objects of NVIDIA's", items.len());
+            std::fs::write(
+                &file,
+                json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string(),
+            )?;
+            let accepted = eventually("NVIDIA's kinds to be served", SOON, async || {
+                cluster
+                    .kubectl(&[
+                        "apply",
+                        "--server-side",
+                        "--dry-run=server",
+                        "--validate=strict",
+                        "-f",
+                        path,
+                    ])
+                    .await
+            });
+            accepted
+                .await
+                .with_context(|| format!("chart {} with {layout:?}", chart.version))?;
         }
     }
     Ok(())
@@ -228,8 +316,6 @@ async fn the_catalogue_knows_where_every_image_comes_from() -> Result<()> {
     for chart in lab.offered() {
         let mut found = BTreeMap::new();
         repositories(&lab.renderer(chart).defaults().await?, "", &mut found);
-        // spec.driver says where the driver's images are.
-        found.remove("driver");
         let mut known = chart.image_repositories.clone();
         // In the values of the subchart.
         let nfd = known.remove("node-feature-discovery.image");

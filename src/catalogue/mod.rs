@@ -110,7 +110,7 @@ pub struct Chart {
     /// Names of the CRDs that the chart and its subchart bring; empty: they are not watched.
     #[serde(default)]
     pub crds: Vec<String>,
-    /// Where the chart takes its images from: dotted path of a component's values, and its `repository`. Without the driver.
+    /// Where the chart takes its images from: dotted path of a component's values, and its `repository`.
     #[serde(default)]
     pub image_repositories: BTreeMap<String, String>,
     /// Values of this version over [`Catalogue::base`].

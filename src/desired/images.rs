@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::typed::Typed;
 use super::{Refusal, merge, path};
 use crate::api::GpuModuleSpec;
-use crate::catalogue::{Chart, DriverLayout};
+use crate::catalogue::Chart;
 
 /// Part of the values that belongs to the chart of Node Feature Discovery.
 const NFD: &str = "node-feature-discovery";
@@ -21,7 +21,7 @@ pub fn mirrored(repository: &str, spec: &GpuModuleSpec) -> String {
     }
 }
 
-pub fn typed(spec: &GpuModuleSpec, chart: &Chart, layout: DriverLayout) -> Vec<Typed> {
+pub fn typed(spec: &GpuModuleSpec, chart: &Chart) -> Vec<Typed> {
     let Some(images) = &spec.images else { return vec![] };
     let mut typed = vec![];
     if images.registry.is_some() {
@@ -36,11 +36,8 @@ pub fn typed(spec: &GpuModuleSpec, chart: &Chart, layout: DriverLayout) -> Vec<T
     }
     if !images.pull_secrets.is_empty() {
         let components = chart.image_repositories.keys().map(String::as_str);
-        // With a NVIDIADriver, the names are in that object.
-        let driver = (layout == DriverLayout::ClusterPolicy).then_some("driver");
         // A container in another component's Pod has no list of its own, nor has Node Feature Discovery's image.
         let secrets = components
-            .chain(driver)
             .filter(|component| !component.contains('.'))
             .map(|component| {
                 (

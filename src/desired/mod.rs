@@ -129,15 +129,15 @@ fn build(
     )?;
     merge::check_reserved(user, &catalogue.base, lists)?;
     images::check(spec, &catalogue.defaults.allowed_registries)?;
-    let typed = typed::all(spec, chart, &step);
+    let typed = typed::all(spec, chart, step.layout);
     typed::check(&typed, user, lists)?;
 
     let mut values = catalogue.base.clone();
     merge::merge(&mut values, &chart.values, lists);
-    merge::merge(&mut values, &driver.values(step.layout), &[]);
     for typed in &typed {
         merge::merge(&mut values, &typed.values, lists);
     }
+    merge::merge(&mut values, &driver.values(step.layout), &[]);
     merge::merge(&mut values, user, lists);
     merge::merge(&mut values, &driver.upgrade_values(&step), &[]);
     let mut objects = Vec::new();

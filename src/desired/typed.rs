@@ -6,10 +6,10 @@
 use serde_json::{Map, Value};
 
 use super::{
-    Refusal, Step, driver_upgrade, images, kernel_modules, merge, mig, monitoring, path, sharing, tolerations,
+    Refusal, driver_upgrade, images, kernel_modules, merge, mig, monitoring, path, sharing, tolerations,
 };
 use crate::api::GpuModuleSpec;
-use crate::catalogue::{Chart, MergedList};
+use crate::catalogue::{Chart, DriverLayout, MergedList};
 
 /// What one field makes of the chart's values.
 pub struct Typed {
@@ -35,17 +35,17 @@ impl Typed {
     }
 }
 
-/// Of every typed field that is set and does not describe the driver alone.
-pub fn all(spec: &GpuModuleSpec, chart: &Chart, step: &Step) -> Vec<Typed> {
+/// Of every typed field that is set, without what tells the driver's mode and image.
+pub fn all(spec: &GpuModuleSpec, chart: &Chart, layout: DriverLayout) -> Vec<Typed> {
     let driver = spec.driver.as_ref();
     let single = [
-        driver.and_then(|driver| kernel_modules::typed(driver, step.layout)),
-        driver.and_then(|driver| driver_upgrade::typed(driver, step.layout)),
+        driver.and_then(|driver| kernel_modules::typed(driver, layout)),
+        driver.and_then(|driver| driver_upgrade::typed(driver, layout)),
         tolerations::typed(spec),
         sharing::typed(spec),
         mig::typed(spec),
     ];
-    let several = [monitoring::typed(spec), images::typed(spec, chart, step.layout)];
+    let several = [monitoring::typed(spec), images::typed(spec, chart)];
     single
         .into_iter()
         .flatten()

@@ -25,5 +25,6 @@ mod quiet;
 mod recovery;
 mod replicas;
 mod start;
+mod surface;
 mod upgrade;
 mod work;

@@ -160,7 +160,7 @@ fn values_that_contradict_a_field_are_refused_naming_both() {
             "dcgmExporter.enabled",
         ),
         (
-            registry.clone(),
+            registry,
             json!({ "node-feature-discovery": { "image": { "repository": "other.example/nfd" } } }),
             "spec.images.registry",
             "node-feature-discovery.image.repository",
@@ -200,7 +200,11 @@ fn values_that_contradict_a_field_are_refused_naming_both() {
             "{refused}"
         );
     }
-    // What says the same, or something else of the same component, contradicts nothing.
+}
+
+#[test]
+fn the_same_and_something_else_of_a_component_contradict_nothing() {
+    let registry = json!({ "images": { "registry": "mirror.example" } });
     for (mut spec, user) in [
         (
             json!({ "mig": { "strategy": "Mixed" } }),

@@ -50,6 +50,13 @@ pub struct RunningDrivers {
     since: Mark,
 }
 
+impl RunningDrivers {
+    /// Their names.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
 impl Lab {
     /// The driver Pods that run now.
     pub async fn running_drivers(&self) -> Result<RunningDrivers> {

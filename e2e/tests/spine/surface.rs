@@ -1,0 +1,120 @@
+//! Every typed field at once in a running release, and which registries may be named.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::manager::Manager;
+use gpu_manager::api::{ConditionType, RELEASE_NAMESPACE, State};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::ListParams;
+use serde_json::{Map, Value, json};
+
+use crate::lab::Lab;
+
+const MIRROR: &str = "mirror.example:5000/gpu";
+
+/// The specs of all fields merged.
+fn everything() -> Result<Value> {
+    let fields: Map<String, Value> =
+        serde_saphyr::from_str(include_str!("../../../src/desired/tests/fields.yaml"))?;
+    let mut spec = json!({ "upgrade": { "policy": "Immediate" } });
+    for field in fields.values() {
+        merge(&mut spec, field);
+    }
+    // A ServiceMonitor needs the exporter, and each of the two has its own golden.
+    spec["monitoring"]["dcgmExporter"] = true.into();
+    Ok(spec)
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+/// Names of the ConfigMaps with a sharing configuration.
+async fn sharing(lab: &Lab) -> Result<Vec<String>> {
+    let maps = Api::<ConfigMap>::namespaced(lab.cluster.client(), RELEASE_NAMESPACE);
+    let maps = maps.list(&ListParams::default()).await?.items;
+    let names = maps.iter().map(kube::ResourceExt::name_any);
+    Ok(names
+        .filter(|name| name.starts_with("gpu-manager-time-slicing-"))
+        .collect())
+}
+
+/// Waits for Ready; the ConfigMap that the device plugin then has.
+async fn ready(lab: &Lab) -> Result<String> {
+    lab.until(State::Ready).await?;
+    let policy = lab.cluster_policy().await?["spec"].clone();
+    let name = policy["devicePlugin"]["config"]["name"]
+        .as_str()
+        .context("no configuration")?;
+    let found = sharing(lab).await?;
+    ensure!(found == [name], "{found:?} instead of {name}");
+    Ok(name.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_field_is_installed_and_sharing_changes_without_another_driver() -> Result<()> {
+    let lab = Lab::start().await?;
+    let options = lab.options().with_allowed_registries("mirror.example:5000");
+    let _manager = Manager::start(&lab.cluster, &options).await?;
+    lab.apply(json!({ "images": { "registry": "mirror.example" } }))
+        .await?;
+    let status = lab
+        .until_reason(ConditionType::Configured, "RegistryNotAllowed")
+        .await?;
+    ensure!(
+        status.description.contains(
+            "spec.images.registry names mirror.example, but the operator allows only mirror.example:5000"
+        ),
+        "{}",
+        status.description
+    );
+
+    lab.apply(everything()?).await?;
+    let first = ready(&lab).await?;
+    let repository = format!("{MIRROR}/gardenlinux/gardenlinux-nvidia-installer/1.17.0");
+    let driver = lab.nvidia_driver().await?;
+    for (field, wanted) in [
+        ("/spec/kernelModuleType", json!("open")),
+        ("/spec/repository", json!(repository)),
+        ("/spec/imagePullSecrets", json!(["one", "two"])),
+        (
+            "/spec/manager/repository",
+            json!(format!("{MIRROR}/nvidia/cloud-native")),
+        ),
+        ("/spec/upgradePolicy/maxParallelUpgrades", json!(3)),
+        ("/spec/upgradePolicy/drain/enable", json!(true)),
+        ("/spec/tolerations/1/key", json!("team")),
+    ] {
+        ensure!(driver.pointer(field) == Some(&wanted), "{field}: {driver}");
+    }
+    lab.until_drivers_run(|pod| pod.image.starts_with(&repository))
+        .await?;
+
+    let before = lab.running_drivers().await?;
+    let mut more = everything()?;
+    more["sharing"]["timeSlicing"]["replicas"] = 8.into();
+    lab.apply(more).await?;
+    lab.until_revision(2).await?;
+    let second = ready(&lab).await?;
+    ensure!(second != first, "still {second}");
+    let now = lab.nvidia_driver().await?;
+    ensure!(
+        now["metadata"]["generation"] == driver["metadata"]["generation"],
+        "{now}"
+    );
+    let drivers = lab.running_drivers().await?;
+    ensure!(drivers.names() == before.names(), "{drivers:?} after {before:?}");
+
+    lab.apply(json!({})).await?;
+    lab.until(State::Ready).await?;
+    let left = sharing(&lab).await?;
+    ensure!(left.is_empty(), "{left:?}");
+    Ok(())
+}
