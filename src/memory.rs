@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
 use crate::facts::{Comparison, ExistingRelease, Orphans, WorkFacts};
-use crate::plan::{Attempts, DriftState, Settling, WORK_LOOK};
+use crate::plan::{Attempts, DriftState, Labelled, Settling, WORK_LOOK};
 use crate::status::Ended;
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
@@ -36,6 +36,8 @@ pub struct Memory {
     pub orphans: Option<Orphans>,
     /// What became of the release's objects.
     pub drift: DriftState,
+    /// Labels that were set on nodes or taken off lately.
+    pub labelled: Labelled,
     /// What has been done to the release and is not in the status yet, oldest first.
     pub ended: Vec<Ended>,
     /// The status as last written; the object in the watch's cache may be older.
@@ -56,6 +58,7 @@ impl Memory {
             unmoved: None,
             orphans: None,
             drift: DriftState::default(),
+            labelled: Labelled::default(),
             ended: Vec::new(),
             written: None,
         }
@@ -72,6 +75,7 @@ impl Memory {
     pub fn force(&mut self, now: Timestamp) {
         self.attempts.succeeded();
         self.drift.force();
+        self.labelled.clear();
         self.compare_at = now;
         self.work = None;
     }

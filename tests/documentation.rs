@@ -30,10 +30,10 @@ const NO_REASONS: &[&str] = &[
     "CustomResourceDefinition",
     "NVIDIADriver",
     "Namespace",
+    "Node",
     "RoleBinding",
     "ServiceAccount",
     // What others write into their conditions, and the statuses of conditions.
-    "DriverNotReady",
     "Established",
     "False",
     "True",

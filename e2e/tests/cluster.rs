@@ -112,7 +112,7 @@ async fn a_node_keeps_what_it_reports(cluster: &Cluster) -> Result<()> {
         assert_eq!(resources["cpu"].0, "8");
     }
     let info = status.node_info.context("no node info")?;
-    assert_eq!(info.os_image, "Garden Linux 1877.3");
+    assert_eq!(info.os_image, "Garden Linux 1877.13");
     assert_eq!(info.kernel_version, "6.12.47-cloud-amd64");
     assert_eq!(info.container_runtime_version, "containerd://2.1.4");
     Ok(())

@@ -5,6 +5,7 @@ mod crds;
 mod discard;
 mod established;
 mod finalizer;
+mod label_nodes;
 mod namespace;
 mod prepare;
 mod prune;
@@ -90,6 +91,7 @@ impl ActError {
                 | Action::Discard { .. }
                 | Action::RestoreCrds { .. }
                 | Action::Prune { .. }
+                | Action::LabelNodes { .. }
                 | Action::Reapply { .. },
             ) => "HelmFailed",
         };
@@ -153,8 +155,8 @@ impl Actor {
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
             Action::Prune { objects } => Ok(self.prune(objects).await?),
             Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
-            // Each object ends in its own way: [`Self::reapply`].
-            Action::Reapply { .. } => Ok(()),
+            // Each object ends in its own way: [`Self::reapply`], [`Self::label_nodes`].
+            Action::Reapply { .. } | Action::LabelNodes { .. } => Ok(()),
         }
     }
 

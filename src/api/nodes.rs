@@ -8,6 +8,16 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodesSpec {
+    /// Worker pools whose GPU nodes take part. Empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), inner(length(min = 1, max = 63)))]
+    pub include: Vec<String>,
+
+    /// Worker pools whose GPU nodes take no part, even if include names them: nothing of the stack runs there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), inner(length(min = 1, max = 63)))]
+    pub exclude: Vec<String>,
+
     /// Instance types with NVIDIA GPUs besides those that the module knows: a name, or the beginning of names before a star, for
     /// example g_h100_*.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -8,9 +8,12 @@ use crate::catalogue::InstanceTypes;
 
 /// A node, with an NVIDIA GPU unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each of them is a fact of its own")]
 pub struct NodeFacts {
     /// Its name.
     pub name: String,
+    /// Its UID.
+    pub uid: String,
     /// Gardener worker pool (label `worker.gardener.cloud/pool`).
     pub pool: Option<String>,
     /// Instance type (label `node.kubernetes.io/instance-type`).
@@ -29,6 +32,10 @@ pub struct NodeFacts {
     pub created: Timestamp,
     /// Condition `Ready` is True.
     pub ready: bool,
+    /// Since when that condition is as it is.
+    pub ready_since: Timestamp,
+    /// It is about to go: being deleted, or drained for its removal by Gardener or the cluster autoscaler.
+    pub leaving: bool,
     /// It takes new Pods (`spec.unschedulable` is not set).
     pub schedulable: bool,
     /// GPUs that its device plugin has announced: capacity, of the same resources.
@@ -79,16 +86,26 @@ pub struct GpuLabels {
     pub replicas: Option<u32>,
 }
 
-/// Label by which NVIDIA's operator keeps off a node (`false`).
+/// Label by which NVIDIA's operator keeps off a node.
 pub const OPERANDS_LABEL: &str = "nvidia.com/gpu.deploy.operands";
+
+/// The value of [`OPERANDS_LABEL`] that does.
+pub const OPERANDS_OFF: &str = "false";
 
 /// A node's label [`OPERANDS_LABEL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandsLabel {
-    /// Its value; `false` keeps NVIDIA's operator off the node.
+    /// Its value.
     pub value: String,
     /// The module set it, as the node's `managedFields` say, and nobody else did.
     pub is_ours: bool,
+}
+
+impl OperandsLabel {
+    /// True where it keeps NVIDIA's operator off the node; every other value means nothing to it.
+    pub fn keeps_off(&self) -> bool {
+        self.value == OPERANDS_OFF
+    }
 }
 
 /// A step of a driver change on one node. NVIDIA's operator changes one node after the other.
@@ -124,6 +141,16 @@ impl NodeFacts {
     pub fn has_gpu(&self, known: &InstanceTypes, more: &[String]) -> bool {
         let of_type = |instance_type: &String| known.contain(instance_type, more);
         self.shows_gpu || self.instance_type.as_ref().is_some_and(of_type)
+    }
+
+    /// True where NVIDIA's operator is told to keep off.
+    pub fn is_kept_off(&self) -> bool {
+        self.operands.as_ref().is_some_and(OperandsLabel::keeps_off)
+    }
+
+    /// True where the module has set [`OPERANDS_LABEL`].
+    pub fn has_own_label(&self) -> bool {
+        self.operands.as_ref().is_some_and(|label| label.is_ours)
     }
 
     /// True where a Pod can get a GPU on this node now.

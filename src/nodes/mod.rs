@@ -4,8 +4,10 @@
 //! NVIDIA installer, as data in `chart-values/drivers.yaml`; everything that is not surely impossible is tried.
 
 mod support;
+mod verdict;
 
 pub use support::{Impossible, Support, driver_image};
+pub use verdict::{KeptOut, NodeRules, Verdict};
 
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{DriverBranch, GpuModuleSpec, NodeFeatureDiscovery};
+use crate::api::{DriverBranch, GpuModuleSpec, NodeFeatureDiscovery, NodesSpec};
 use crate::catalogue::{Catalogue, GardenLinuxVersion, KernelFlavour};
 use crate::desired::{self, Desired};
-use crate::facts::SystemFacts;
+use crate::facts::{NodeFacts, OperandsLabel, SystemFacts, fixtures};
 
 fn catalogue() -> Catalogue {
     Catalogue::compiled_in().unwrap()
@@ -236,4 +236,74 @@ fn the_matrix_is_what_the_installer_publishes() {
             .iter()
             .all(|branch| matrix.driver(*branch).is_some())
     );
+}
+
+fn verdict(node: &NodeFacts, spec: &Value, driver: &Value) -> Verdict {
+    let spec: NodesSpec = serde_json::from_value(spec.clone()).unwrap();
+    let rules = NodeRules {
+        spec: Some(&spec),
+        driver: Some(&desired(driver).driver),
+        matrix: &catalogue().drivers,
+    };
+    rules.judge(node)
+}
+
+#[test]
+fn who_keeps_a_node_out_is_told_by_the_label_then_the_spec_then_the_system() {
+    let ubuntu = {
+        let mut node = fixtures::node("a", 0);
+        node.system.os_image = "Ubuntu 24.04.3 LTS".to_owned();
+        node
+    };
+    let labelled = |node: &NodeFacts, value: &str, is_ours| NodeFacts {
+        operands: Some(OperandsLabel {
+            value: value.to_owned(),
+            is_ours,
+        }),
+        ..node.clone()
+    };
+    let (all, without) = (json!({}), json!({ "exclude": ["gpu"] }));
+    let good = fixtures::node("a", 1);
+    let foreign = KeptOut::Impossible(Impossible::ForeignOperatingSystem {
+        os_image: "Ubuntu 24.04.3 LTS".to_owned(),
+    });
+    for (node, spec, kept_out, is_out) in [
+        (good.clone(), &all, None, false),
+        (good.clone(), &without, Some(KeptOut::BySpec), false),
+        (ubuntu.clone(), &all, Some(foreign.clone()), false),
+        (ubuntu.clone(), &without, Some(KeptOut::BySpec), false),
+        (labelled(&good, "false", true), &all, None, true),
+        (labelled(&ubuntu, "false", true), &all, Some(foreign), true),
+        (
+            labelled(&good, "false", true),
+            &without,
+            Some(KeptOut::BySpec),
+            true,
+        ),
+        (
+            labelled(&ubuntu, "false", false),
+            &without,
+            Some(KeptOut::BySomebody),
+            true,
+        ),
+        (
+            labelled(&good, "false", false),
+            &all,
+            Some(KeptOut::BySomebody),
+            true,
+        ),
+        (labelled(&ubuntu, "true", false), &without, None, false),
+    ] {
+        let found = verdict(&node, spec, &json!({}));
+        assert_eq!((&found.kept_out, found.is_out), (&kept_out, is_out), "{node:?}");
+    }
+    let insisted = verdict(&labelled(&ubuntu, "true", false), &all, &json!({}));
+    assert_eq!(insisted.support.reason(), Some("ForeignOperatingSystem"));
+    let preinstalled = verdict(&ubuntu, &all, &json!({ "mode": "Preinstalled" }));
+    assert_eq!(
+        (preinstalled.support, preinstalled.kept_out),
+        (Support::Unjudged, None)
+    );
+    let reason = |kept_out: KeptOut| kept_out.reason();
+    assert_eq!(reason(KeptOut::BySpec).or(reason(KeptOut::BySomebody)), None);
 }

@@ -115,11 +115,15 @@ impl Look {
 
 /// Reads the release, what is around it, and NVIDIA's controller. `known` is what the watch says of the release.
 pub async fn look(client: &Client, known: &ReleaseFacts) -> Result<Look, ApiError> {
-    let (release, surroundings, controller_runs) = tokio::try_join!(
-        read_release(client, known),
-        read_surroundings(client),
-        controller_runs(client)
-    )?;
+    let controller = async {
+        match known {
+            // Without rights in the namespace, there is nothing to ask.
+            ReleaseFacts::Unreadable => Ok(false),
+            ReleaseFacts::Read(_) => controller_runs(client).await,
+        }
+    };
+    let (release, surroundings, controller_runs) =
+        tokio::try_join!(read_release(client, known), read_surroundings(client), controller)?;
     Ok(Look {
         release,
         surroundings,

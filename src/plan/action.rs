@@ -1,5 +1,6 @@
 //! What can be done to the release, and the reasons for it in words.
 
+use super::NodeLabel;
 use crate::desired::Step;
 use crate::drift::ObjectRef;
 use crate::facts::Orphan;
@@ -46,6 +47,11 @@ pub enum Action {
         objects: Vec<ObjectRef>,
         /// What is wrong with them, in words.
         why: String,
+    },
+    /// Set or take off the label that keeps NVIDIA's operator off a node.
+    LabelNodes {
+        /// The labels.
+        labels: Vec<NodeLabel>,
     },
     /// Delete what failed upgrades have left behind.
     Prune {

@@ -12,9 +12,11 @@ pub mod drift;
 mod foreign;
 mod held;
 mod hold;
+mod keep_out;
 mod nfd;
 mod orphans;
 mod pause;
+mod pauses;
 mod recovery;
 mod release;
 mod route;
@@ -31,6 +33,7 @@ use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
 use crate::facts::{Observed, Orphans};
 use crate::helm::RevisionStatus;
+use crate::nodes::NodeRules;
 
 pub use action::{Action, Cause, Obstacle};
 pub use adoption::{Listing, Unadopted};
@@ -38,6 +41,7 @@ pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
+pub use keep_out::{Labelled, NodeLabel};
 pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
 pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
@@ -94,6 +98,10 @@ pub struct Situation<'a> {
     pub drift_mode: DriftMode,
     /// What is known of the release's objects.
     pub drift: &'a DriftState,
+    /// By what nodes are judged.
+    pub nodes: NodeRules<'a>,
+    /// Labels that were set on nodes or taken off lately.
+    pub labelled: &'a Labelled,
     /// A real comparison with the release is due, whatever the labels say.
     pub comparison_due: bool,
     /// The operation that the status says is under way, though nothing runs now: a process died over it.
@@ -167,7 +175,7 @@ pub fn decide(situation: &Situation<'_>) -> Plan {
 
 fn unguarded(s: &Situation<'_>) -> Plan {
     if s.deleting {
-        return deletion::step(s);
+        return keep_out::end(s, deletion::step(s));
     }
     if let Some(foreign) = foreign::find(s) {
         return Plan::Hold(Hold::Foreign(foreign));
@@ -184,7 +192,7 @@ fn unguarded(s: &Situation<'_>) -> Plan {
     };
     match unread(s) {
         Some(hold) => Plan::Hold(hold),
-        None => release::step(s, desired),
+        None => keep_out::step(s, desired, release::step(s, desired)),
     }
 }
 
@@ -218,8 +226,8 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
         Plan::Act(Action::OpenNamespace) | Plan::ReadExisting { .. } | Plan::Look
     );
     let tries = match &plan {
-        // What ends a deletion is never put off.
-        Plan::Act(Action::RemoveFinalizer) => false,
+        // What ends a deletion is never put off, and each node has a pause of its own.
+        Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. }) => false,
         Plan::Act(_)
         | Plan::Compare
         | Plan::ReadExisting { .. }
@@ -246,7 +254,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
     if s.observed.surroundings.is_none() {
         return Plan::Look;
     }
-    if tries && needs_finalizer && !s.deleting && !s.finalizer {
+    if needs_finalizer && !s.deleting && !s.finalizer {
         return Plan::Act(Action::AddFinalizer);
     }
     plan

@@ -5,7 +5,7 @@ use semver::Version;
 use serde_json::json;
 
 use super::*;
-use crate::api::{GPU_DRIVER_CRD, OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
+use crate::api::{GPU_DRIVER_CRD, NodesSpec, OTHER_GPU_MODULE_CRD, RELEASE_NAME, UpgradePolicy};
 use crate::catalogue::{Catalogue, DriverLayout};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, owner, recorded};
@@ -20,6 +20,7 @@ mod by_hand;
 mod drift;
 mod dropped;
 mod foreign;
+mod keep_out;
 mod nfd;
 mod objects;
 mod recovery;
@@ -50,6 +51,8 @@ struct Case {
     orphans: Option<Orphans>,
     drift_mode: DriftMode,
     drift: DriftState,
+    nodes: NodesSpec,
+    labelled: Labelled,
 }
 
 fn resolve(spec: serde_json::Value) -> Result<Desired, Refusal> {
@@ -88,6 +91,8 @@ impl Case {
             // Objects are compared in tests of their own.
             drift_mode: DriftMode::Ignore,
             drift: DriftState::default(),
+            nodes: NodesSpec::default(),
+            labelled: Labelled::default(),
         }
     }
 
@@ -149,6 +154,8 @@ impl Case {
             generation: self.generation,
             adopt: self.adopt,
             listed: self.listed.as_ref(),
+            nodes: self.node_rules(catalogue),
+            labelled: &self.labelled,
             drift_mode: self.drift_mode,
             drift: &self.drift,
         }

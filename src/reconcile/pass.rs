@@ -2,6 +2,7 @@
 
 mod drift;
 mod end;
+mod nodes;
 mod read;
 mod steps;
 
@@ -99,6 +100,7 @@ impl<'a> Pass<'a> {
         memory.attempts.observe_generation(generation);
         memory.drift.observe_generation(generation);
         memory.drift.fade(now);
+        memory.labelled.fade(now, |_| false);
         if forced {
             memory.force(now);
         }
@@ -158,6 +160,11 @@ impl<'a> Pass<'a> {
                 // A cluster is upgraded without any event that a watch would see.
                 Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
                     self.read_version().await;
+                }
+                Plan::Act(Action::LabelNodes { labels }) => {
+                    if matches!(self.label_nodes(labels).await, Acted::Interrupted) {
+                        return Ok(Requeue::await_change());
+                    }
                 }
                 Plan::Act(action) => {
                     // A finalizer is set in a moment, and on the very object that the pass began with; objects are put
@@ -224,6 +231,8 @@ impl<'a> Pass<'a> {
             attempts: &self.memory.attempts,
             comparison_due: self.comparison_due || self.is_unmoved(),
             interrupted: self.begun().filter(|_| self.memory.ended.is_empty()),
+            nodes: self.node_rules(),
+            labelled: &self.memory.labelled,
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
         }

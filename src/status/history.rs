@@ -181,7 +181,10 @@ fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> 
                 format!("the GpuModule is being deleted{without}"),
             )
         }
-        Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace => return None,
+        Action::AddFinalizer
+        | Action::RemoveFinalizer
+        | Action::OpenNamespace
+        | Action::LabelNodes { .. } => return None,
     };
     Some(described)
 }

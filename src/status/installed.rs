@@ -137,7 +137,12 @@ fn verdict(report: &Report<'_>) -> Verdict {
         | Plan::ReadManifest { .. }
         | Plan::FindOrphans(_)
         | Plan::Inspect(_)
-        | Plan::Act(Action::RestoreCrds { .. } | Action::Reapply { .. } | Action::Prune { .. })
+        | Plan::Act(
+            Action::RestoreCrds { .. }
+            | Action::Reapply { .. }
+            | Action::Prune { .. }
+            | Action::LabelNodes { .. },
+        )
         | Plan::Wait {
             why: Wait::Backoff | Wait::Drivers,
             ..

@@ -19,7 +19,7 @@ pub const POOL_LABEL: &str = "worker.gardener.cloud/pool";
 /// A fake node: what is set here stays, KWOK only adds conditions and addresses.
 ///
 /// The defaults are a machine without a GPU in a pool `worker`, with the operating system, kernel and
-/// container runtime that a Gardener worker with Garden Linux 1877.3 reports.
+/// container runtime that a Gardener worker with Garden Linux 1877.13 reports.
 #[derive(Clone, Debug)]
 pub struct FakeNode {
     name: String,
@@ -28,6 +28,7 @@ pub struct FakeNode {
     gpus: u32,
     os_image: String,
     kernel: String,
+    architecture: String,
     container_runtime: String,
     kubelet: String,
     labels: BTreeMap<String, String>,
@@ -42,8 +43,9 @@ impl FakeNode {
             pool: "worker".to_owned(),
             instance_type: "m6i.large".to_owned(),
             gpus: 0,
-            os_image: "Garden Linux 1877.3".to_owned(),
+            os_image: "Garden Linux 1877.13".to_owned(),
             kernel: "6.12.47-cloud-amd64".to_owned(),
+            architecture: "amd64".to_owned(),
             container_runtime: "containerd://2.1.4".to_owned(),
             kubelet: "v1.36.3".to_owned(),
             labels: BTreeMap::new(),
@@ -91,6 +93,15 @@ impl FakeNode {
     pub fn kernel(self, kernel: &str) -> Self {
         Self {
             kernel: kernel.to_owned(),
+            ..self
+        }
+    }
+
+    /// Sets the architecture as Go names it, for example `arm64`.
+    #[must_use]
+    pub fn architecture(self, architecture: &str) -> Self {
+        Self {
+            architecture: architecture.to_owned(),
             ..self
         }
     }
@@ -156,7 +167,7 @@ impl FakeNode {
                 allocatable: Some(resources.clone()),
                 capacity: Some(resources),
                 node_info: Some(NodeSystemInfo {
-                    architecture: "amd64".to_owned(),
+                    architecture: self.architecture.clone(),
                     container_runtime_version: self.container_runtime.clone(),
                     kernel_version: self.kernel.clone(),
                     kubelet_version: self.kubelet.clone(),
@@ -173,7 +184,7 @@ impl FakeNode {
         let standard = strings([
             ("kubernetes.io/hostname", &self.name),
             ("kubernetes.io/os", "linux"),
-            ("kubernetes.io/arch", "amd64"),
+            ("kubernetes.io/arch", &self.architecture),
             ("node.kubernetes.io/instance-type", &self.instance_type),
             ("topology.kubernetes.io/region", "eu-central-1"),
             ("topology.kubernetes.io/zone", "eu-central-1a"),

@@ -61,7 +61,7 @@ fn check_text(text: &str) -> Result<()> {
             pool,
             "Garden",
             "Linux",
-            "1877.3",
+            "1877.13",
             "6.12.47-cloud-amd64",
             gpus,
         ];

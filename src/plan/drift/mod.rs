@@ -13,7 +13,7 @@ use crate::drift::{Finding, Manifest, ObjectRef, Repair};
 use crate::facts::{Observed, Revision, Seen, first_few};
 use crate::helm::RevisionStatus;
 
-pub use state::{Corrections, DriftState};
+pub use state::DriftState;
 
 /// The next step once the newest revision is deployed and as wanted.
 pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {

@@ -3,27 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::drift::{Finding, Manifest, Mark, ObjectRef, Repair};
 use crate::facts::Revision;
-use crate::plan::backoff::backoff;
-
-const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(1);
-const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
+use crate::plan::pauses::Pauses;
 
 /// So often an object is put right without a word of it coming back: a person may well do two things to it.
 const UNREMARKABLE: u32 = 2;
-
-/// How often an object was put right lately.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Corrections {
-    count: u32,
-    /// Not again before.
-    until: Timestamp,
-    /// What was put right last.
-    finding: Finding,
-}
 
 /// The objects of the newest revision, and what became of them.
 #[derive(Clone, Debug, Default)]
@@ -33,7 +20,8 @@ pub struct DriftState {
     /// As each object was when it was last compared; `None`: missing.
     inspected: BTreeMap<ObjectRef, Option<Mark>>,
     findings: BTreeMap<ObjectRef, Finding>,
-    corrections: BTreeMap<ObjectRef, Corrections>,
+    /// Each with what was put right last.
+    corrections: Pauses<ObjectRef, Finding>,
 }
 
 impl DriftState {
@@ -90,18 +78,13 @@ impl DriftState {
 
     /// Objects that were changed again and again or cannot be put right, each with what is or was wrong.
     pub fn returning(&self) -> impl Iterator<Item = (&ObjectRef, &Finding)> {
-        let returning = self
-            .corrections
-            .iter()
-            .filter(|(_, corrections)| corrections.count > UNREMARKABLE);
-        returning
-            .map(|(object, corrections)| (object, self.findings.get(object).unwrap_or(&corrections.finding)))
+        let returning = self.corrections.more_than(UNREMARKABLE);
+        returning.map(|(object, last)| (object, self.findings.get(object).unwrap_or(last)))
     }
 
     /// Whether an object may be put right now.
     pub fn may_correct(&self, object: &ObjectRef, now: Timestamp) -> bool {
-        let corrections = self.corrections.get(object);
-        corrections.is_none_or(|corrections| now >= corrections.until)
+        self.corrections.are_over(object, now)
     }
 
     /// Notes that an object was put right, and has it compared again. `jitter` is a number from 0 to 1.
@@ -112,27 +95,13 @@ impl DriftState {
             repair: Repair::Create,
         });
         self.inspected.remove(object);
-        self.tried(object, finding, now, jitter);
+        self.corrections.tried(object.clone(), finding, now, jitter);
     }
 
     /// Notes that the API server did not let an object be put right.
     pub fn refused(&mut self, object: &ObjectRef, finding: Finding, now: Timestamp, jitter: f64) {
         self.findings.insert(object.clone(), finding.clone());
-        self.tried(object, finding, now, jitter);
-    }
-
-    fn tried(&mut self, object: &ObjectRef, finding: Finding, now: Timestamp, jitter: f64) {
-        let count = self
-            .corrections
-            .get(object)
-            .map_or(0, |corrections| corrections.count);
-        let pause = backoff(FIRST_PAUSE, LONGEST_PAUSE, count, jitter);
-        let corrections = Corrections {
-            count: count.saturating_add(1),
-            until: now + pause,
-            finding,
-        };
-        self.corrections.insert(object.clone(), corrections);
+        self.corrections.tried(object.clone(), finding, now, jitter);
     }
 
     /// Has every object compared again.
@@ -161,22 +130,12 @@ impl DriftState {
 
     /// Forgets corrections of objects that have stayed good since.
     pub fn fade(&mut self, now: Timestamp) {
-        let findings = &self.findings;
         self.corrections
-            .retain(|object, corrections| findings.contains_key(object) || now < corrections.faded());
+            .fade(now, |object| self.findings.contains_key(object));
     }
 
     /// When something is due without any event: a correction that was put off, or one to be forgotten.
     pub fn due(&self, now: Timestamp) -> Option<Timestamp> {
-        let corrections = self.corrections.values();
-        let times = corrections.flat_map(|corrections| [corrections.until, corrections.faded()]);
-        times.filter(|at| *at > now).min()
-    }
-}
-
-impl Corrections {
-    /// A writer that comes less often than that is no fight.
-    fn faded(&self) -> Timestamp {
-        self.until + LONGEST_PAUSE
+        self.corrections.due(now)
     }
 }

@@ -222,6 +222,7 @@ impl<'a> World<'a> {
                 self.case.orphans.as_mut().unwrap().objects.clear();
                 Ok(())
             }
+            Action::LabelNodes { .. } => unreachable!("every node is good here"),
             Action::RestoreCrds { crds } => {
                 self.restore_crds(crds);
                 Ok(())

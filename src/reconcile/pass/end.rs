@@ -36,7 +36,8 @@ impl Pass<'_> {
             self.memory.existing = None;
             self.context.metrics.set_last_success(self.now());
         }
-        let recheck = recheck.into_iter().chain(self.memory.nfd.due()).min();
+        let due = [recheck, self.memory.nfd.due(), self.memory.labelled.due(now)];
+        let recheck = due.into_iter().flatten().min();
         let pause = plan::pause(plan, self.now(), recheck, self.memory.compare_at);
         Ok(Requeue::requeue(pause))
     }
@@ -76,6 +77,7 @@ impl Pass<'_> {
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
+            rules: self.node_rules(),
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.context.metrics.show(Some(&status));
