@@ -34,7 +34,6 @@ const NO_REASONS: &[&str] = &[
     "RoleBinding",
     "ServiceAccount",
     // What others write into their conditions, and the statuses of conditions.
-    "DriverNotReady",
     "Established",
     "False",
     "True",

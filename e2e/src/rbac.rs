@@ -76,6 +76,7 @@ impl ReleaseRights {
         let used = &mut rights.namespaced.used;
         used.allow("", "secrets", &[], STORAGE_VERBS);
         used.allow("apps", "deployments", &[], WATCH_VERBS);
+        used.allow("", "pods", &[], WATCH_VERBS);
         rights
     }
 

@@ -11,6 +11,7 @@ mod names;
 mod nfd;
 mod nodes;
 mod operands;
+mod pools;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
@@ -22,6 +23,9 @@ pub use names::*;
 pub use nfd::NodeFeatureDiscovery;
 pub use nodes::{NodesSpec, TaintEffect, Toleration, TolerationOperator};
 pub use operands::{MigSpec, MigStrategy, MonitoringSpec, SharingSpec, TimeSlicingSpec};
+pub use pools::{
+    GpuCounts, MAX_NAMES, MAX_POOLS, MAX_PROBLEMS, MAX_TEXT, MAX_VALUES, NodeProblem, WorkerPoolStatus,
+};
 pub use status::{
     AdoptionStatus, ConditionType, DriverStatus, GpuModuleStatus, GpuNodesStatus, Operation, OperationKind,
     Outcome, ReleaseStatus, State, condition,

@@ -5,7 +5,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DriverBranch, DriverMode, NodeFeatureDiscovery};
+use super::{DriverBranch, DriverMode, MAX_POOLS, NodeFeatureDiscovery, WorkerPoolStatus};
 
 /// The state that the Kyma dashboard and CLI show for a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -79,6 +79,15 @@ pub struct GpuModuleStatus {
 
     /// How many GPU nodes there are and how many of them can run GPU work now.
     pub gpu_nodes: GpuNodesStatus,
+
+    /// The worker pools with GPU nodes, 50 at most: those with problems first where not all fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_POOLS))]
+    pub worker_pools: Vec<WorkerPoolStatus>,
+
+    /// How many more worker pools there are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_worker_pools: u32,
 
     /// What the module did to the release last, newest first, at most ten operations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -6,8 +6,9 @@ use jiff::Timestamp;
 use semver::Version;
 
 use super::{
-    CrdFacts, FeatureLabels, GpuLabels, HelmOwner, History, NodeFacts, Observed, PolicyFacts, ReleaseFacts,
-    Revision, SurroundingNamespace, Surroundings, SystemFacts,
+    CrdFacts, DaemonSetFacts, DriverImage, DriverPod, FeatureLabels, GpuLabels, HelmOwner, History,
+    NodeFacts, Observed, OperandPod, OperandPods, Part, PodState, PolicyFacts, ReleaseFacts, Revision,
+    SurroundingNamespace, Surroundings, SystemFacts,
 };
 use crate::api::{
     CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, NodeFeatureDiscovery, RELEASE_NAME, RELEASE_NAMESPACE,
@@ -34,6 +35,7 @@ pub fn observed() -> Observed {
         }),
         gpu_nodes: Vec::new(),
         former_gpu_nodes: Vec::new(),
+        operand_pods: Some(OperandPods::default()),
         policies: Vec::new(),
         drivers: Vec::new(),
         daemon_sets: Vec::new(),
@@ -107,6 +109,53 @@ pub fn crd(spec_digest: Option<&str>) -> CrdFacts {
     }
 }
 
+/// The driver image that the defaults ask for on a [`node`].
+pub const DRIVER_IMAGE: &str =
+    "ghcr.io/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver:580-6.18.38-cloud-amd64-gardenlinux0";
+
+/// A Pod of the stack on a node, in that state since [`NOW`]; a driver's is for the kernel of a [`node`].
+pub fn pod(node: &str, part: Part, state: PodState) -> OperandPod {
+    let driver = || DriverPod {
+        image: DRIVER_IMAGE.into(),
+        kernel: Some("6.18.38-cloud-amd64".into()),
+    };
+    OperandPod {
+        node: node.into(),
+        part,
+        state,
+        since: NOW,
+        driver: (part == Part::Driver).then(driver),
+    }
+}
+
+/// All Pods that a node needs, ready.
+pub fn ready_pods(node: &str) -> Vec<OperandPod> {
+    [Part::Driver, Part::Toolkit, Part::DevicePlugin, Part::Validator]
+        .map(|part| pod(node, part, PodState::Ready))
+        .into()
+}
+
+/// NVIDIA's DaemonSets, a driver's for [`DRIVER_IMAGE`] among them.
+pub fn daemon_sets() -> Vec<DaemonSetFacts> {
+    [
+        "nvidia-gpu-driver-gardenlinux0-1",
+        "nvidia-container-toolkit-daemonset",
+        "nvidia-device-plugin-daemonset",
+        "nvidia-operator-validator",
+    ]
+    .map(|name| DaemonSetFacts {
+        name: name.to_owned(),
+        desired: 1,
+        ready: 1,
+        updated: 1,
+        driver: name.contains("driver").then(|| DriverImage {
+            owner: "gardenlinux-precompiled".to_owned(),
+            image: DRIVER_IMAGE.to_owned(),
+        }),
+    })
+    .into()
+}
+
 /// A GPU node, created at [`NOW`].
 pub fn node(name: &str, allocatable: u64) -> NodeFacts {
     NodeFacts {
@@ -126,6 +175,8 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
         operands: None,
         created: NOW,
         ready: true,
+        ready_since: NOW,
+        leaving: false,
         schedulable: true,
         capacity: allocatable,
         allocatable,

@@ -9,6 +9,7 @@ mod few;
 pub(crate) mod fixtures;
 mod neighbour;
 mod node;
+mod pod;
 mod release;
 mod stack;
 mod window;
@@ -21,6 +22,7 @@ pub use node::{
     DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OPERANDS_OFF, OperandsLabel,
     SystemFacts, is_gpu_resource, labels_tell_gpu,
 };
+pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
 pub use stack::{
     CrdFacts, DaemonSetFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts, SurroundingNamespace,
@@ -127,6 +129,8 @@ pub struct Observed {
     pub gpu_nodes: Vec<NodeFacts>,
     /// Nodes that count as such no longer and still have the module's label.
     pub former_gpu_nodes: Vec<NodeFacts>,
+    /// Pods of NVIDIA's stack in the release's namespace; `None` while the operator has no right to see them.
+    pub operand_pods: Option<OperandPods>,
     /// All ClusterPolicies.
     pub policies: Vec<PolicyFacts>,
     /// All NVIDIADrivers.

@@ -8,6 +8,7 @@ use crate::catalogue::InstanceTypes;
 
 /// A node, with an NVIDIA GPU unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each of them is a fact of its own")]
 pub struct NodeFacts {
     /// Its name.
     pub name: String,
@@ -31,6 +32,10 @@ pub struct NodeFacts {
     pub created: Timestamp,
     /// Condition `Ready` is True.
     pub ready: bool,
+    /// Since when that condition is as it is.
+    pub ready_since: Timestamp,
+    /// It is about to go: being deleted, or drained for its removal by Gardener or the cluster autoscaler.
+    pub leaving: bool,
     /// It takes new Pods (`spec.unschedulable` is not set).
     pub schedulable: bool,
     /// GPUs that its device plugin has announced: capacity, of the same resources.

@@ -107,6 +107,12 @@ pub(super) struct KindLabel {
     pub kind: String,
 }
 
+/// A worker pool; the status has at most 50.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct PoolLabel {
+    pub pool: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct StateLabel {
     pub state: &'static str,

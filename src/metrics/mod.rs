@@ -4,6 +4,7 @@
 //! first one. Changes and scrapes exclude each other, so a scrape never sees half of a change.
 
 mod labels;
+mod pools;
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
@@ -19,6 +20,7 @@ use prometheus_client::{
 
 pub use self::labels::{HelmOperation, HelmResult, ReleaseLabels, Verb, VerbLabel};
 use self::labels::{KindLabel, NoLabels, OperationLabel, OperationResultLabels, StateLabel};
+use self::pools::PoolGauges;
 use crate::api::{ConditionType, GpuModuleStatus, State, condition};
 
 /// Media type of [`Metrics::encode`].
@@ -43,6 +45,7 @@ struct Families {
     durations: Family<OperationLabel, Histogram, fn() -> Histogram>,
     nodes: Family<NoLabels, Gauge>,
     usable_nodes: Family<NoLabels, Gauge>,
+    pools: PoolGauges,
     driver_change_since: Family<NoLabels, Gauge>,
     last_success: Family<NoLabels, Gauge<f64, AtomicU64>>,
     leader: Gauge,
@@ -62,6 +65,7 @@ impl Metrics {
             durations: Family::new_with_constructor(|| Histogram::new(HELM_BUCKETS)),
             nodes: Family::default(),
             usable_nodes: Family::default(),
+            pools: PoolGauges::default(),
             driver_change_since: Family::default(),
             last_success: Family::default(),
             leader: Gauge::default(),
@@ -91,6 +95,9 @@ impl Metrics {
         });
         self.set_release(release.as_ref());
         self.set_gpu_nodes(status.map(|status| (status.gpu_nodes.total, status.gpu_nodes.usable)));
+        self.families()
+            .pools
+            .show(status.map_or(&[], |status| &status.worker_pools));
         let pending = status
             .and_then(|status| condition(status, ConditionType::DriverChangePending))
             .filter(|pending| pending.status == "True");
@@ -242,6 +249,7 @@ impl Families {
         registry.register("gpu_nodes", "Nodes with an NVIDIA GPU", self.nodes.clone());
         let usable = "Nodes whose NVIDIA GPUs Pods can use now";
         registry.register("gpu_nodes_usable", usable, self.usable_nodes.clone());
+        self.pools.register(registry);
         let since = "Unix time since which a driver change waits; absent while none does";
         registry.register(
             "driver_change_pending_since_timestamp_seconds",

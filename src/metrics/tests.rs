@@ -1,12 +1,26 @@
 //! The exposition as a whole, and what must hold between two scrapes.
 
 use super::*;
+use crate::api::{GpuCounts, WorkerPoolStatus};
 
 fn labels(chart_version: &str) -> ReleaseLabels {
     ReleaseLabels {
         chart_version: chart_version.to_owned(),
         app_version: format!("v{chart_version}"),
         driver_branch: "580".to_owned(),
+    }
+}
+
+fn pool(name: &str) -> WorkerPoolStatus {
+    WorkerPoolStatus {
+        name: name.to_owned(),
+        nodes: 3,
+        usable: 2,
+        gpus: GpuCounts {
+            capacity: 12,
+            allocatable: 8,
+        },
+        ..WorkerPoolStatus::default()
     }
 }
 
@@ -67,6 +81,7 @@ fn everything_has_its_place_in_the_exposition() {
         Duration::from_hours(1),
     );
     metrics.set_gpu_nodes(Some((3, 2)));
+    metrics.families().pools.show(&[pool("gpu")]);
     metrics.set_driver_change(Timestamp::from_second(1_800_000_000).ok());
     metrics.set_last_success(Timestamp::from_millisecond(1_800_000_000_250).unwrap());
     metrics.set_leader(true);
@@ -101,6 +116,19 @@ fn exactly_one_state_holds_or_none() {
     }
     metrics.set_module(None);
     assert!(holding().is_empty());
+}
+
+#[test]
+fn a_worker_pool_that_is_gone_has_no_samples() {
+    let metrics = Metrics::new();
+    let show = |pools: &[WorkerPoolStatus]| {
+        metrics.families().pools.show(pools);
+        samples(&metrics, "gpu_manager_pool_gpu_nodes_usable")
+    };
+    assert_eq!(show(&[pool("a"), pool("b")]).len(), 2);
+    let left = r#"gpu_manager_pool_gpu_nodes_usable{pool="b"} 2"#;
+    assert_eq!(show(&[pool("b")]), [left]);
+    assert!(show(&[]).is_empty());
 }
 
 #[test]

@@ -12,8 +12,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::kinds::{Kinds, Served};
+use super::reduce;
 use super::view::{Access, View};
-use super::{Watched, reduce};
+use super::watch::Watched;
 use crate::api::LABEL_MANAGED_BY;
 use crate::contact::Resource;
 use crate::drift::{Kind, Manifest, Mark, ObjectRef};

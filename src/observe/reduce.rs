@@ -25,9 +25,11 @@ const LABEL_HELM_CHART: &str = "helm.sh/chart";
 
 mod daemon_set;
 mod node;
+mod pod;
 
 pub use daemon_set::daemon_set;
 pub use node::node;
+pub use pod::{OPERAND_PODS, SlimPod, operand_pod};
 
 /// A revision from the labels that Helm puts on its Secret.
 pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {

@@ -17,11 +17,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{
-    ConditionType, DriftMode, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME, RELEASE_NAMESPACE,
+    ConditionType, DriftMode, DriverStatus, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME, RELEASE_NAMESPACE,
     ReleaseStatus, State,
 };
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
+use crate::nodes::NodeRules;
 use crate::plan::{DriftState, Failure, Hold, Plan, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
 use drifted::Drifted;
@@ -69,6 +70,8 @@ pub struct Report<'a> {
     pub drift_mode: DriftMode,
     /// What is known of the release's objects.
     pub drift: &'a DriftState,
+    /// By what nodes are judged.
+    pub rules: NodeRules<'a>,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }
@@ -84,7 +87,8 @@ pub struct Computed {
 
 /// Computes the status.
 pub fn compute(report: &Report<'_>) -> Computed {
-    let operands = operands::judge(report);
+    let nodes = operands::sort_nodes(report);
+    let operands = operands::judge(report, &nodes);
     let configured = configured(report);
     let installed = installed::judge(report);
     let drifted = drifted::judge(report);
@@ -107,6 +111,7 @@ pub fn compute(report: &Report<'_>) -> Computed {
             (ConditionType::Ready, ready),
         ],
     );
+    let (worker_pools, more_worker_pools) = nodes.pools();
     let status = GpuModuleStatus {
         state,
         description,
@@ -114,17 +119,16 @@ pub fn compute(report: &Report<'_>) -> Computed {
         conditions,
         release: recorded(report),
         adoption: adoption::status(report),
-        driver: match report.desired {
-            Ok(desired) if !waits_whole(report) => Some(desired.driver.status()),
-            _ => report.previous.and_then(|previous| previous.driver.clone()),
-        },
+        driver: effective_driver(report),
         node_feature_discovery: match report.desired {
             Ok(desired) => Some(desired.node_feature_discovery),
             Err(_) => report
                 .previous
                 .and_then(|previous| previous.node_feature_discovery),
         },
-        gpu_nodes: gpu_nodes(report),
+        gpu_nodes: GpuNodesStatus::new(count(nodes.usable()), count(nodes.total())),
+        worker_pools,
+        more_worker_pools,
         history: history::append(report),
         next_attempt: report.next_attempt.map(|at| Time(whole_seconds(at))),
         last_handled_reconcile_at: report.handled_reconcile_at.map(ToOwned::to_owned),
@@ -137,13 +141,16 @@ pub fn compute(report: &Report<'_>) -> Computed {
     Computed { status, recheck }
 }
 
-fn gpu_nodes(report: &Report<'_>) -> GpuNodesStatus {
-    let nodes = &report.observed.gpu_nodes;
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    GpuNodesStatus::new(
-        count(nodes.iter().filter(|node| node.is_usable()).count()),
-        count(nodes.len()),
-    )
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// The driver that NVIDIA's operator is told to bring: not yet that of the spec while all of it waits.
+fn effective_driver(report: &Report<'_>) -> Option<DriverStatus> {
+    match report.desired {
+        Ok(desired) if !waits_whole(report) => Some(desired.driver.status()),
+        _ => report.previous.and_then(|previous| previous.driver.clone()),
+    }
 }
 
 /// True where not even the values of the wanted release are applied yet.

@@ -58,7 +58,14 @@ impl Operands {
     }
 }
 
-pub fn judge(report: &Report<'_>) -> Operands {
+/// The GPU nodes, each judged.
+pub fn sort_nodes<'a>(report: &Report<'a>) -> Nodes<'a> {
+    let changed = report.observed.release.latest().map(|latest| latest.changed);
+    let since = changed.unwrap_or(report.now);
+    Nodes::sort(report, since, not_ready_since(report, since))
+}
+
+pub fn judge(report: &Report<'_>, nodes: &Nodes<'_>) -> Operands {
     if let Plan::Hold(hold) = report.plan
         && hold.is_about_others_stack()
     {
@@ -83,11 +90,21 @@ pub fn judge(report: &Report<'_>) -> Operands {
             "NotInstalled",
             "NVIDIA's gpu-operator is not installed",
         ),
-        Some(latest) => judge_stack(report, latest),
+        // The RoleBinding that lets the operator see them is as young as the release.
+        Some(latest) if report.observed.operand_pods.is_none() => {
+            let message = "the operator may not read Pods in namespace gpu-operator, apply the module's ClusterRoles again";
+            let operands = Operands {
+                verdict: Verdict::unknown("Forbidden", message),
+                state: State::Processing,
+                recheck: None,
+            };
+            operands.until(report.now, latest.changed + CONTROLLER_LIMIT, State::Error)
+        }
+        Some(latest) => judge_stack(report, nodes, latest),
     }
 }
 
-fn judge_stack(report: &Report<'_>, latest: &Revision) -> Operands {
+fn judge_stack(report: &Report<'_>, nodes: &Nodes<'_>, latest: &Revision) -> Operands {
     let now = report.now;
     let since = latest.changed;
     let policy = report
@@ -112,9 +129,8 @@ fn judge_stack(report: &Report<'_>, latest: &Revision) -> Operands {
         return silent("NVIDIADriver", now, since);
     }
 
-    let nodes = Nodes::sort(report, since);
     let not_ready_since = not_ready_since(report, since);
-    if let Some(judged) = nodes.judge(now, since, not_ready_since) {
+    if let Some(judged) = nodes.judge(now, not_ready_since) {
         return judged;
     }
     let held = is_held(report);

@@ -2,12 +2,13 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use super::*;
-use crate::api::{OperationKind, Outcome, RELEASE_NAME, condition};
-use crate::catalogue::{Catalogue, DriverLayout};
+use crate::api::{NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
+use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::helm::RevisionStatus;
+use crate::nodes::NodeRules;
 use crate::plan::{Action, Cause, Failure, Foreign};
 
 mod adoption;
@@ -16,6 +17,7 @@ mod driver_change;
 mod drivers;
 mod history;
 mod operands;
+mod pools;
 
 const LATER: SignedDuration = SignedDuration::from_mins(30);
 
@@ -33,6 +35,8 @@ struct Case {
     ended: Vec<Ended>,
     drift_mode: DriftMode,
     drift: DriftState,
+    matrix: DriverMatrix,
+    nodes: Option<NodesSpec>,
 }
 
 impl Case {
@@ -63,6 +67,8 @@ impl Case {
             ended: Vec::new(),
             drift_mode: DriftMode::Correct,
             drift: DriftState::default(),
+            matrix: Catalogue::compiled_in().unwrap().drivers,
+            nodes: None,
         }
     }
 
@@ -82,6 +88,11 @@ impl Case {
             drift_mode: self.drift_mode,
             drift: &self.drift,
             next_attempt: None,
+            rules: NodeRules {
+                spec: self.nodes.as_ref(),
+                driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
+                matrix: &self.matrix,
+            },
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();
@@ -176,6 +187,7 @@ fn suspension_keeps_the_status_true() {
     assert_eq!(case.reason(ConditionType::Configured), "Suspended");
     assert!(case.compute().status.description.contains("spec.suspend"));
     case.observed.gpu_nodes[0].allocatable = 0;
+    case.previous = Some(case.compute().status);
     case.now = NOW + LATER;
     assert_eq!(case.state(), State::Error);
 }

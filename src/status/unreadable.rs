@@ -49,6 +49,8 @@ pub fn unreadable(
         driver: None,
         node_feature_discovery: None,
         gpu_nodes: GpuNodesStatus::new(0, 0),
+        worker_pools: Vec::new(),
+        more_worker_pools: 0,
         history: Vec::new(),
         next_attempt: None,
         last_handled_reconcile_at: None,

@@ -39,6 +39,7 @@ pub fn labels(view: &View, node: &Node) -> BTreeMap<String, String> {
         ("cuda.driver-version.major", major),
         ("cuda.driver-version.minor", minor),
         ("cuda.driver-version.revision", revision),
+        ("cuda.runtime-version.full", cuda_version(&version).to_owned()),
         ("mig.capable", "false".to_owned()),
         ("mig.strategy", "single".to_owned()),
         ("mps.capable", "false".to_owned()),
@@ -47,6 +48,15 @@ pub fn labels(view: &View, node: &Node) -> BTreeMap<String, String> {
     .into_iter()
     .map(|(key, value)| (format!("nvidia.com/{key}"), value))
     .collect()
+}
+
+/// The newest CUDA version of a driver, as NVIDIA's release notes have it.
+fn cuda_version(driver: &str) -> &'static str {
+    match driver.split('.').next().unwrap_or_default() {
+        "590" => "13.1",
+        "580" => "13.0",
+        _ => "12.8",
+    }
 }
 
 /// The full driver version behind a branch, as of the Garden Linux installer 1.17.0.

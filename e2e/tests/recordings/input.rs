@@ -72,6 +72,7 @@ impl Recordings {
         node.annotations_mut()
             .insert(names::GPUS.to_owned(), "1".to_owned());
         let status = node.status.get_or_insert_default();
+        kernel.clone_into(&mut status.node_info.get_or_insert_default().kernel_version);
         status
             .capacity
             .get_or_insert_default()

@@ -6,6 +6,7 @@
 
 mod compare;
 mod input;
+mod judged;
 
 use anyhow::Result;
 use e2e::simulated::memory::Memory;

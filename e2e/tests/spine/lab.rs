@@ -38,7 +38,7 @@ static CLUSTERS: Semaphore = Semaphore::const_new(2);
 /// The cluster and everything in it but a manager.
 pub struct Lab {
     // Dropped in this order: whoever uses the cluster goes before it.
-    _nvidia: simulated::Operator,
+    pub nvidia: simulated::Operator,
     pub modules: Api<GpuModule>,
     pub charts: Charts,
     catalogue: CatalogueFolder,
@@ -74,7 +74,7 @@ impl Lab {
         let nvidia = simulated::Operator::start(cluster.client(), simulated::Options::default());
         install_manifests(&cluster).await?;
         Ok(Self {
-            _nvidia: nvidia,
+            nvidia,
             modules: Api::all(cluster.client()),
             catalogue: CatalogueFolder::for_charts(&charts)?,
             charts,

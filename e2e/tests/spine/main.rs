@@ -22,6 +22,7 @@ mod lines;
 mod nfd;
 mod nodes;
 mod quiet;
+mod readiness;
 mod recovery;
 mod replicas;
 mod start;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 
@@ -23,6 +23,12 @@ const NEEDED_FEATURES: [&str; 3] = [
     "feature.node.kubernetes.io/system-os_release.VERSION_ID",
 ];
 
+/// Taint of a node that the cluster autoscaler is about to remove.
+const REMOVAL_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// Condition of a node whose machine Gardener's machine-controller-manager drains and removes.
+const REMOVAL_CONDITION: &str = "Terminating";
+
 type Labels = BTreeMap<String, String>;
 
 /// A node that may have a GPU; `None` for any other node.
@@ -35,7 +41,7 @@ pub fn node(node: &Node) -> Option<NodeFacts> {
     if !shows_gpu && instance_type.is_none() {
         return None;
     }
-    let conditions = status.and_then(|status| status.conditions.as_ref());
+    let ready = condition(node, "Ready");
     let created = node.metadata.creation_timestamp.as_ref();
     Some(NodeFacts {
         name: node.name_any(),
@@ -51,15 +57,30 @@ pub fn node(node: &Node) -> Option<NodeFacts> {
         gpu: gpu(labels),
         operands: operands(node),
         created: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
-        ready: conditions
-            .into_iter()
-            .flatten()
-            .any(|c| c.type_ == "Ready" && c.status == "True"),
+        ready: ready.is_some_and(|ready| ready.status == "True"),
+        ready_since: ready
+            .and_then(|ready| ready.last_transition_time.as_ref())
+            .or(created)
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        leaving: is_leaving(node),
         schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
         capacity,
         allocatable: count_gpus(status.and_then(|status| status.allocatable.as_ref())),
         driver_change: DriverChange::of(labels),
     })
+}
+
+fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == kind)
+}
+
+/// True for a node whose machine is about to be removed.
+fn is_leaving(node: &Node) -> bool {
+    let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    node.metadata.deletion_timestamp.is_some()
+        || taints.any(|taint| taint.key == REMOVAL_TAINT)
+        || condition(node, REMOVAL_CONDITION).is_some_and(|condition| condition.status == "True")
 }
 
 fn system(info: &NodeSystemInfo) -> SystemFacts {

@@ -67,6 +67,8 @@ fn a_gpu_node_in_full() {
         operands: None,
         created: at("2026-11-30T08:00:00Z"),
         ready: true,
+        ready_since: at("2026-11-30T08:00:00Z"),
+        leaving: false,
         schedulable: true,
         capacity: 2,
         allocatable: 1,
@@ -224,6 +226,32 @@ fn cordoned_unready_and_silent_nodes_are_not_usable() {
         assert!(!facts.ready && !facts.is_usable(), "{conditions}");
     }
     assert!(!facts(&[("/status/allocatable", json!({ "nvidia.com/gpu": "0" }))]).is_usable());
+}
+
+#[test]
+fn a_node_whose_machine_is_about_to_be_removed_is_leaving() {
+    let leaving =
+        |pointer: &str, value: Value| node(merged(gpu_node(), &[(pointer, value)])).unwrap().leaving;
+    let taint = |key: &str| json!({ "taints": [{ "key": key, "effect": "NoSchedule" }] });
+    assert!(leaving("/spec", taint("ToBeDeletedByClusterAutoscaler")));
+    assert!(!leaving("/spec", taint("nvidia.com/gpu")));
+    let conditions = |status: &str| json!([{ "type": "Ready", "status": "True" }, { "type": "Terminating", "status": status }]);
+    assert!(leaving("/status/conditions", conditions("True")));
+    assert!(!leaving("/status/conditions", conditions("False")));
+    let deleted = json!({ "name": "gpu-0", "deletionTimestamp": "2026-11-30T09:00:00Z",
+        "labels": { "node.kubernetes.io/instance-type": "g4dn.xlarge" } });
+    assert!(leaving("/metadata", deleted));
+}
+
+#[test]
+fn since_when_a_node_is_not_ready_is_known() {
+    let conditions =
+        json!([{ "type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-11-30T09:30:00Z" }]);
+    let facts = node(merged(gpu_node(), &[("/status/conditions", conditions)])).unwrap();
+    assert_eq!(
+        (facts.ready, facts.ready_since),
+        (false, at("2026-11-30T09:30:00Z"))
+    );
 }
 
 #[test]

@@ -77,6 +77,7 @@ impl Pass<'_> {
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
+            rules: self.node_rules(),
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.context.metrics.show(Some(&status));

@@ -1,7 +1,7 @@
 //! What is told while a driver is replaced, and of one that is not the wanted one.
 
 use super::*;
-use crate::facts::{DaemonSetFacts, DriverChange, DriverFacts, DriverImage};
+use crate::facts::{DaemonSetFacts, DriverChange, DriverFacts, DriverImage, OperandPods};
 
 fn changing(name: &str, allocatable: u64, change: DriverChange) -> NodeFacts {
     NodeFacts {
@@ -21,7 +21,10 @@ fn a_driver_change_may_take_long_on_many_nodes_and_asks_nobody_to_uncordon() {
     assert_eq!(case.state(), State::Processing);
     assert_eq!(case.reason(ConditionType::OperandsReady), "DriverRollingOut");
     let description = case.compute().status.description;
-    assert!(description.contains("4 to go; 3 of 4 GPU nodes"), "{description}");
+    assert!(
+        description.contains("0 of 4 done (a cordoned for it); 3 of 4 GPU nodes"),
+        "{description}"
+    );
     case.now = case.compute().recheck.unwrap();
     assert_eq!(case.now, NOW + STARTING_LIMIT * 4);
     assert_eq!(case.state(), State::Warning);
@@ -45,8 +48,12 @@ fn between_two_nodes_of_a_driver_change_all_are_usable_and_it_is_not_over() {
 fn a_failed_driver_change_is_told_at_once() {
     let mut case = Case::deployed(vec![node("a", 1), changing("b", 1, DriverChange::Failed)]);
     assert_eq!(case.state(), State::Warning);
-    assert_eq!(case.reason(ConditionType::OperandsReady), "DriverChangeFailed");
-    assert!(case.compute().status.description.contains("replaced on b,"));
+    assert_eq!(case.reason(ConditionType::OperandsReady), "UpgradeFailed");
+    let description = case.compute().status.description;
+    assert!(
+        description.contains("could not be replaced (b), look at"),
+        "{description}"
+    );
     case.observed.gpu_nodes.remove(0);
     assert_eq!(case.state(), State::Error);
 }
@@ -94,6 +101,7 @@ fn ready_of_cluster_policy_says_nothing_of_the_driver_object() {
 fn a_driver_that_is_not_the_wanted_one_is_not_ready() {
     let mut case = Case::deployed(vec![node("a", 1)]);
     case.observed.drivers = vec![driver_object(Some("ready"))];
+    case.observed.operand_pods = Some(OperandPods::new(fixtures::ready_pods("a")));
     let set = |owner: &str, tag: &str| DaemonSetFacts {
         name: "d".to_owned(),
         desired: 1,

@@ -52,7 +52,7 @@ fn processing_ends_in_a_state_that_names_the_nodes() {
         case.compute()
             .status
             .description
-            .contains("1 of 2 GPU nodes cannot be used (a)")
+            .contains("1 of 2 GPU nodes cannot be used: no driver is ready for the kernel (a), look at")
     );
     case.observed.gpu_nodes.pop();
     assert_eq!(
@@ -60,6 +60,7 @@ fn processing_ends_in_a_state_that_names_the_nodes() {
         State::Error,
         "no node is usable for a technical cause"
     );
+    case.observed.gpu_nodes[0] = node("a", 1);
     case.observed.gpu_nodes[0].schedulable = false;
     assert_eq!(case.state(), State::Warning, "a cordon is a user's to undo");
 }
@@ -69,9 +70,12 @@ fn a_cordon_is_told_at_once_since_nothing_is_being_set_up_behind_it() {
     let mut case = Case::deployed(vec![node("a", 1), node("b", 1)]);
     case.observed.gpu_nodes[0].schedulable = false;
     assert_eq!(case.state(), State::Warning);
-    assert_eq!(case.reason(ConditionType::OperandsReady), "NodesNotUsable");
+    assert_eq!(case.reason(ConditionType::OperandsReady), "Cordoned");
     let description = case.compute().status.description;
-    assert!(description.contains("(a), uncordon them"), "{description}");
+    assert!(
+        description.contains("1 of 2 GPU nodes cannot be used: cordoned (a), uncordon them"),
+        "{description}"
+    );
     // The operands do start on a cordoned node.
     case.observed.gpu_nodes[0].allocatable = 0;
     assert_eq!(case.state(), State::Processing);

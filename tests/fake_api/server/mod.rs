@@ -244,7 +244,10 @@ impl Server {
             return Some(Fault::Refuse(404));
         }
         let bound = self.store.has_role_binding() && !self.withhold_rights;
-        let needs_binding = matches!(request.kind.as_str(), SECRETS | "deployments.apps");
+        // Pods of all namespaces may be listed without it.
+        let is_there = request.namespace == "gpu-operator";
+        let needs_binding = matches!(request.kind.as_str(), SECRETS | "deployments.apps")
+            || (request.kind == "pods" && is_there);
         (needs_binding && !bound).then_some(Fault::Refuse(403))
     }
 
