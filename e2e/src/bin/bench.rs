@@ -51,7 +51,9 @@ async fn measure(cli: Cli) -> Result<()> {
         },
         idle: Duration::from_secs(cli.idle),
     };
-    let report = signals.run(bench::run(program, &options, &mut screen)).await?;
+    let report = signals
+        .run(Box::pin(bench::run(program, &options, &mut screen)))
+        .await?;
     screen.durations();
     show(&report, &mut screen);
 
