@@ -148,3 +148,10 @@ pub struct Observed {
     /// Version of the API server.
     pub kubernetes: MinorVersion,
 }
+
+impl Observed {
+    /// GPU nodes that NVIDIA's operator is not told to keep off: those on which a change of the driver interrupts what runs.
+    pub fn nodes_in_reach(&self) -> impl Iterator<Item = &NodeFacts> {
+        self.gpu_nodes.iter().filter(|node| !node.is_kept_off())
+    }
+}

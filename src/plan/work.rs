@@ -207,7 +207,8 @@ pub fn judge(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> Verd
 /// True where the last step would replace drivers that run.
 fn is_pending(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> bool {
     let managed = desired.driver.is_managed();
-    let nothing_runs = s.observed.gpu_nodes.is_empty() || (!managed && !running.changes_mode(desired));
+    let no_node = s.observed.nodes_in_reach().next().is_none();
+    let nothing_runs = no_node || (!managed && !running.changes_mode(desired));
     // The user's own values hold drivers: who has them replaced is the user's affair.
     let nothing_to_hold = managed && desired.held.is_none();
     if nothing_runs || nothing_to_hold || is_rolling(s) {

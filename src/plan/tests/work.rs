@@ -3,7 +3,7 @@
 use super::*;
 use crate::catalogue::DriverLayout::{ClusterPolicy, NvidiaDriver};
 use crate::desired::DriverUpgrades::{AsConfigured, Held};
-use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, WorkFacts};
+use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, OperandsLabel, WorkFacts};
 
 /// Branch 580 runs on one node, branch 590 is wanted; nobody has looked for GPU work.
 fn changed() -> Case {
@@ -239,6 +239,23 @@ fn a_roll_that_has_begun_is_not_stopped_half_way() {
         let drivers = if holds { Held } else { AsConfigured };
         assert_eq!(case.plan(), to(drivers, Cause::Changed), "{change:?}");
     }
+}
+
+#[test]
+fn work_on_nodes_that_are_left_out_holds_no_driver_change() {
+    let mut case = changed();
+    let mut other = fixtures::node("gpu-1", 1);
+    other.operands = Some(OperandsLabel {
+        value: "false".to_owned(),
+        is_ours: false,
+    });
+    case.observed.gpu_nodes.push(other);
+    let looked_at: Vec<_> = case.observed.nodes_in_reach().map(|node| &node.name).collect();
+    assert_eq!(looked_at, ["gpu-0"]);
+    assert_eq!(case.plan(), Plan::Read(Reading::GpuWork));
+    // Without any other node there is nothing to look at, and nothing that a new driver interrupts.
+    case.observed.gpu_nodes.remove(0);
+    assert_eq!(case.plan(), to(AsConfigured, Cause::Changed));
 }
 
 #[test]
