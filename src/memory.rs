@@ -113,7 +113,7 @@ fn next_comparison(now: Timestamp, jitter: f64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::NodeLabel;
+    use crate::plan::{LabelChange, NodeLabel};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -132,7 +132,7 @@ mod tests {
         let label = NodeLabel {
             node: "gpu-0".to_owned(),
             uid: "u".to_owned(),
-            keep_out: true,
+            change: LabelChange::KeepOut,
         };
         let mut memory = Memory::new("uid".to_owned(), NOW, 0.0);
         for (generation, at_once) in [(1, false), (2, true)] {

@@ -6,7 +6,7 @@
 use super::pauses::Pauses;
 use super::{Action, Plan, Situation};
 use crate::desired::{Desired, DriverUpgrades};
-use crate::facts::NodeFacts;
+use crate::facts::{NodeFacts, Part};
 use crate::nodes::KeptOut;
 
 /// Most nodes that are labelled in one step.
@@ -19,8 +19,20 @@ pub struct NodeLabel {
     pub node: String,
     /// Its UID: another Node of the same name is left alone.
     pub uid: String,
-    /// Set it, or take it off.
-    pub keep_out: bool,
+    /// What is done to it.
+    pub change: LabelChange,
+}
+
+/// What is done to a node's labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LabelChange {
+    /// Set the label that keeps NVIDIA's operator off.
+    KeepOut,
+    /// Take that label off again.
+    LetIn,
+    /// Take off NVIDIA's label of a driver change that has lost its driver. Nothing else ever ends it, and NVIDIA's operator calls
+    /// its ClusterPolicy not ready for it.
+    EndDriverChange,
 }
 
 /// Labels that were set or taken off lately.
@@ -54,10 +66,12 @@ pub fn end(s: &Situation<'_>, plan: Plan) -> Plan {
 /// Labels GPU nodes where `wants` asks for another label than there is, and takes it off those that are none any more.
 fn act(s: &Situation<'_>, wants: impl Fn(&NodeFacts) -> Option<bool>) -> Option<Plan> {
     let gpu_nodes = s.observed.gpu_nodes.iter();
-    let changes = gpu_nodes.filter_map(|node| change(node, wants(node)?));
+    let wanted = gpu_nodes.clone().filter_map(|node| change(node, wants(node)?));
+    let stale = gpu_nodes.filter_map(|node| end_of_driver_change(s, node));
     let former = s.observed.former_gpu_nodes.iter();
-    let changes = changes.chain(former.filter_map(|node| change(node, false)));
-    let due = changes.filter(|label| s.labelled.are_over(label, s.now));
+    let former = former.filter_map(|node| change(node, false));
+    let due = wanted.chain(stale).chain(former);
+    let due = due.filter(|label| s.labelled.are_over(label, s.now));
     let labels: Vec<_> = due.take(AT_ONCE).collect();
     (!labels.is_empty()).then_some(Plan::Act(Action::LabelNodes { labels }))
 }
@@ -65,11 +79,30 @@ fn act(s: &Situation<'_>, wants: impl Fn(&NodeFacts) -> Option<bool>) -> Option<
 /// What is to be done to the node's label; somebody else's is left alone.
 fn change(node: &NodeFacts, keep_out: bool) -> Option<NodeLabel> {
     let others = node.operands.is_some() && !node.has_own_label();
-    (!others && keep_out != node.has_own_label()).then(|| NodeLabel {
-        node: node.name.clone(),
-        uid: node.uid.clone(),
-        keep_out,
-    })
+    let change = if keep_out {
+        LabelChange::KeepOut
+    } else {
+        LabelChange::LetIn
+    };
+    (!others && keep_out != node.has_own_label()).then(|| NodeLabel::of(node, change))
+}
+
+/// What a driver change has left on a node that NVIDIA's operator was told to keep off meanwhile, once the driver is gone from it.
+fn end_of_driver_change(s: &Situation<'_>, node: &NodeFacts) -> Option<NodeLabel> {
+    let pods = s.observed.operand_pods.as_ref()?.on(&node.name);
+    let has_driver = pods.iter().any(|pod| pod.part == Part::Driver);
+    let is_stale = node.is_kept_off() && node.driver_change.is_some() && !has_driver && !node.leaving;
+    is_stale.then(|| NodeLabel::of(node, LabelChange::EndDriverChange))
+}
+
+impl NodeLabel {
+    fn of(node: &NodeFacts, change: LabelChange) -> Self {
+        Self {
+            node: node.name.clone(),
+            uid: node.uid.clone(),
+            change,
+        }
+    }
 }
 
 fn lets_drivers_go(plan: &Plan) -> bool {

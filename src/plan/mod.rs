@@ -42,7 +42,7 @@ pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
-pub use keep_out::{Labelled, NodeLabel};
+pub use keep_out::{LabelChange, Labelled, NodeLabel};
 pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
 pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};

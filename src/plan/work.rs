@@ -224,12 +224,17 @@ fn is_pending(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> boo
 }
 
 /// True where NVIDIA's operator has begun to replace drivers. It would leave a node cordoned for ever if it were held now, and a
-/// driver that does not start could not be replaced by a better one, so a further change joins in.
+/// driver that does not start could not be replaced by a better one, so a further change joins in. It looks at nodes with a driver's
+/// Pod only (`BuildState` in NVIDIA's k8s-operator-libs), so what the labels of one that is left out or going say is never ended.
 fn is_rolling(s: &Situation<'_>) -> bool {
-    let changes = s.observed.gpu_nodes.iter().filter_map(|node| node.driver_change);
-    changes
-        .into_iter()
-        .any(|change| matches!(change, DriverChange::UnderWay | DriverChange::Failed))
+    let stay = s.observed.nodes_in_reach().filter(|node| !node.leaving);
+    let mut take_part = stay.filter(|node| s.nodes.judge(node).kept_out.is_none());
+    take_part.any(|node| {
+        matches!(
+            node.driver_change,
+            Some(DriverChange::UnderWay | DriverChange::Failed)
+        )
+    })
 }
 
 fn some_run_the_held_one(s: &Situation<'_>) -> bool {

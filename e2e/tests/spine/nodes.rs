@@ -7,7 +7,7 @@ use gpu_manager::act::nodes::label;
 use gpu_manager::api::{FIELD_MANAGER, RELEASE_NAMESPACE, State};
 use gpu_manager::facts::OPERANDS_LABEL;
 use gpu_manager::lease::Leadership;
-use gpu_manager::plan::NodeLabel;
+use gpu_manager::plan::{LabelChange, NodeLabel};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -289,7 +289,11 @@ async fn set(client: &Client, node: &Node, keep_out: bool) -> Result<()> {
     let wanted = NodeLabel {
         node: node.name_any(),
         uid: node.uid().context("no UID")?,
-        keep_out,
+        change: if keep_out {
+            LabelChange::KeepOut
+        } else {
+            LabelChange::LetIn
+        },
     };
     let results = label(client, mandate.context("no mandate")?, &[wanted]).await;
     Ok(results.into_iter().collect::<Result<(), _>>()?)

@@ -1,7 +1,7 @@
 //! Which nodes NVIDIA's operator is told to keep off.
 
 use super::*;
-use crate::facts::{GpuPod, NodeFacts, OperandsLabel, WorkFacts};
+use crate::facts::{DriverChange, GpuPod, NodeFacts, OperandPods, OperandsLabel, Part, PodState, WorkFacts};
 
 const UBUNTU: &str = "Ubuntu 24.04.3 LTS";
 
@@ -27,7 +27,11 @@ fn label(node: &NodeFacts, keep_out: bool) -> NodeLabel {
     NodeLabel {
         node: node.name.clone(),
         uid: node.uid.clone(),
-        keep_out,
+        change: if keep_out {
+            LabelChange::KeepOut
+        } else {
+            LabelChange::LetIn
+        },
     }
 }
 
@@ -296,4 +300,46 @@ fn the_modules_labels_go_with_it_and_with_what_made_them() {
     // A node that refuses does not keep the GpuModule.
     noted(&mut case, &plan);
     assert_eq!(case.plan_at(NOW), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn what_a_driver_change_has_left_on_a_node_goes_once_its_driver_is_gone() {
+    let left_behind = |change| {
+        let mut node = labelled(good("a"), "false", true);
+        (node.driver_change, node.schedulable) = (Some(change), false);
+        let mut case = settled(&[node]);
+        case.nodes.exclude = vec!["gpu".to_owned()];
+        case
+    };
+    let ended = |case: &Case| {
+        Plan::Act(Action::LabelNodes {
+            labels: vec![NodeLabel {
+                node: "a".to_owned(),
+                uid: case.observed.gpu_nodes[0].uid.clone(),
+                change: LabelChange::EndDriverChange,
+            }],
+        })
+    };
+    for change in [
+        DriverChange::Waiting,
+        DriverChange::UnderWay,
+        DriverChange::Failed,
+    ] {
+        let mut case = left_behind(change);
+        assert_eq!(case.plan_at(NOW), ended(&case));
+        // Whoever keeps it out.
+        case.observed.gpu_nodes[0].operands.as_mut().unwrap().is_ours = false;
+        assert_eq!(case.plan_at(NOW), ended(&case));
+        // NVIDIA's operator would write it again.
+        let driver = fixtures::pod("a", Part::Driver, PodState::Leaving);
+        case.observed.operand_pods = Some(OperandPods::new(vec![driver]));
+        assert_eq!(case.plan_at(NOW), Plan::Keep);
+        case.observed.operand_pods = None;
+        assert_eq!(case.plan_at(NOW), Plan::Keep, "nobody knows");
+    }
+    // On a node that takes part it is NVIDIA's affair.
+    let mut case = left_behind(DriverChange::Failed);
+    case.nodes.exclude.clear();
+    case.observed.gpu_nodes[0].operands = None;
+    assert_eq!(case.plan_at(NOW), Plan::Keep);
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::catalogue::DriverLayout::{ClusterPolicy, NvidiaDriver};
 use crate::desired::DriverUpgrades::{AsConfigured, Held};
-use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, OperandsLabel, WorkFacts};
+use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, NodeFacts, OperandsLabel, WorkFacts};
 
 /// Branch 580 runs on one node, branch 590 is wanted; nobody has looked for GPU work.
 fn changed() -> Case {
@@ -239,6 +239,40 @@ fn a_roll_that_has_begun_is_not_stopped_half_way() {
         let drivers = if holds { Held } else { AsConfigured };
         assert_eq!(case.plan(), to(drivers, Cause::Changed), "{change:?}");
     }
+}
+
+#[test]
+fn a_driver_change_that_got_stuck_on_a_node_without_drivers_lets_no_other_one_go() {
+    let stuck = |alter: &dyn Fn(&mut Case, &mut NodeFacts)| {
+        let mut case = changed();
+        case.observed.gpu_work = Some(busy());
+        // NVIDIA's operator may take the label off a moment later.
+        case.observed.operand_pods = None;
+        let mut node = fixtures::node("gpu-1", 1);
+        node.driver_change = Some(DriverChange::Failed);
+        alter(&mut case, &mut node);
+        case.observed.gpu_nodes.push(node);
+        case.plan()
+    };
+    assert_eq!(
+        stuck(&|_, _| {}),
+        to(AsConfigured, Cause::Changed),
+        "it takes part"
+    );
+    let kept_off = |is_ours: bool| {
+        move |case: &mut Case, node: &mut NodeFacts| {
+            node.pool = Some("other".to_owned());
+            case.nodes.exclude = vec!["other".to_owned()];
+            node.operands = Some(OperandsLabel {
+                value: "false".to_owned(),
+                is_ours,
+            });
+        }
+    };
+    for is_ours in [true, false] {
+        assert_eq!(stuck(&kept_off(is_ours)), to(Held, Cause::Changed));
+    }
+    assert_eq!(stuck(&|_, node| node.leaving = true), to(Held, Cause::Changed));
 }
 
 #[test]
