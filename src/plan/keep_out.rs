@@ -1,12 +1,16 @@
 //! Which nodes NVIDIA's operator is to keep off: a label on each, that only the module itself takes back.
 //!
 //! The label goes before the release, so that the first rollout already leaves such nodes out, and is taken off after it. No release is
-//! changed for it.
+//! changed for it. It takes the driver from the node, so it waits for what runs there as a driver change does.
+
+use jiff::Timestamp;
 
 use super::pauses::Pauses;
-use super::{Action, Plan, Situation};
+use super::work::{WINDOW_LOOK, WORK_LOOK};
+use super::{Action, Plan, Reading, Situation};
+use crate::api::UpgradePolicy;
 use crate::desired::{Desired, DriverUpgrades};
-use crate::facts::{NodeFacts, Part};
+use crate::facts::{NodeFacts, OperandPod, Part, PodState};
 use crate::nodes::KeptOut;
 
 /// Most nodes that are labelled in one step.
@@ -38,35 +42,117 @@ pub enum LabelChange {
 /// Labels that were set or taken off lately.
 pub type Labelled = Pauses<NodeLabel, ()>;
 
+/// What may be done to a node's label now.
+enum Wish {
+    /// This: set it, or take it off.
+    Now(bool),
+    /// It depends on what is to be read first.
+    Ask(Reading),
+    /// Nothing before that time: the node is in use.
+    Later(Timestamp),
+}
+
 /// The labels that go before or after what is decided otherwise.
 pub fn step(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
     if matches!(plan, Plan::Hold(_)) {
         return plan;
     }
-    let may_interrupt = lets_drivers_go(&plan) || !changes_driver(s, desired);
+    let wishes: Vec<_> = wishes(s, desired, &plan).collect();
+    let wanted = wishes.iter().filter_map(|(node, wish)| match wish {
+        Wish::Now(keep_out) => change(node, *keep_out),
+        Wish::Ask(_) | Wish::Later(_) => None,
+    });
+    let asked = || {
+        wishes.iter().find_map(|(_, wish)| match wish {
+            Wish::Ask(reading) => Some(Plan::Read(*reading)),
+            Wish::Now(_) | Wish::Later(_) => None,
+        })
+    };
+    act(s, wanted).or_else(asked).unwrap_or(plan)
+}
+
+/// When to look again whether a node that is to be left out is in use no longer; `plan` is what was decided.
+pub fn recheck(s: &Situation<'_>, desired: &Desired, plan: &Plan) -> Option<Timestamp> {
+    let wishes = wishes(s, desired, plan);
+    let later = wishes.filter_map(|(_, wish)| match wish {
+        Wish::Later(until) => Some(until),
+        Wish::Now(_) | Wish::Ask(_) => None,
+    });
+    later.min()
+}
+
+/// What is wanted of each GPU node's label, where anything is.
+fn wishes<'a>(
+    s: &'a Situation<'_>,
+    desired: &Desired,
+    plan: &Plan,
+) -> impl Iterator<Item = (&'a NodeFacts, Wish)> {
+    let changes_driver = changes_driver(s, desired);
+    // Whatever runs is interrupted then, on this node or by the label on it.
+    let goes_on = changes_driver && lets_drivers_go(plan);
     // What runs now may be of another driver. Once nothing is left to do, a node that comes back gets the wanted one.
-    let may_take_off = plan == Plan::Keep;
-    act(s, |node| match s.nodes.judge(node).kept_out {
-        Some(KeptOut::BySomebody) => None,
-        Some(KeptOut::BySpec) => Some(true),
-        Some(KeptOut::Impossible(_)) => (node.allocatable == 0 || may_interrupt).then_some(true),
-        None => may_take_off.then_some(false),
+    let may_take_off = *plan == Plan::Keep;
+    s.observed.gpu_nodes.iter().filter_map(move |node| {
+        let wish = match s.nodes.judge(node).kept_out {
+            Some(KeptOut::BySomebody) => None,
+            Some(_) if node.has_own_label() || goes_on => Some(Wish::Now(true)),
+            // The driver that runs may serve it, and the change may be taken back.
+            Some(KeptOut::Impossible(_)) if changes_driver => {
+                (!is_served(s, node)).then_some(Wish::Now(true))
+            }
+            Some(KeptOut::BySpec | KeptOut::Impossible(_)) => Some(keep_out(s, node)),
+            None => may_take_off.then_some(Wish::Now(false)),
+        };
+        Some((node, wish?))
     })
-    .unwrap_or(plan)
+}
+
+/// Takes the driver from a node when a new one might be put onto it.
+fn keep_out(s: &Situation<'_>, node: &NodeFacts) -> Wish {
+    if !is_served(s, node) {
+        return Wish::Now(true);
+    }
+    match s.upgrade_policy {
+        UpgradePolicy::Immediate => Wish::Now(true),
+        UpgradePolicy::WhenIdle => match s.observed.gpu_work.as_ref().map(|work| work.is_used(&node.name)) {
+            None | Some(None) => Wish::Ask(Reading::GpuWork),
+            Some(Some(true)) => Wish::Later(s.now + WORK_LOOK),
+            Some(Some(false)) => Wish::Now(true),
+        },
+        UpgradePolicy::Window => match &s.observed.maintenance {
+            None => Wish::Ask(Reading::MaintenanceWindow),
+            Some(Ok(window)) if window.contains(s.now) => Wish::Now(true),
+            Some(Ok(window)) => Wish::Later(window.next_begin(s.now).min(s.now + WINDOW_LOOK)),
+            Some(Err(_)) => Wish::Later(s.now + WINDOW_LOOK),
+        },
+    }
+}
+
+/// True where Pods may use GPUs of a node by what the release brings. The kubelet announces none while the device plugin or it
+/// itself starts, so a part that is ready counts too.
+fn is_served(s: &Situation<'_>, node: &NodeFacts) -> bool {
+    let serves = |pod: &OperandPod| {
+        matches!(pod.part, Part::Driver | Part::Toolkit | Part::DevicePlugin) && pod.state == PodState::Ready
+    };
+    let pods = s.observed.operand_pods.as_ref();
+    let has_parts = || pods.is_none_or(|pods| pods.on(&node.name).iter().any(serves));
+    s.observed.release.latest().is_some() && (node.allocatable > 0 || has_parts())
 }
 
 /// Takes every label off before the GpuModule goes. A node that refuses keeps it: a deletion ends.
 pub fn end(s: &Situation<'_>, plan: Plan) -> Plan {
     match plan {
-        Plan::Act(Action::RemoveFinalizer) => act(s, |_| Some(false)).unwrap_or(plan),
+        Plan::Act(Action::RemoveFinalizer) => {
+            let gpu_nodes = s.observed.gpu_nodes.iter();
+            act(s, gpu_nodes.filter_map(|node| change(node, false))).unwrap_or(plan)
+        }
         plan => plan,
     }
 }
 
-/// Labels GPU nodes where `wants` asks for another label than there is, and takes it off those that are none any more.
-fn act(s: &Situation<'_>, wants: impl Fn(&NodeFacts) -> Option<bool>) -> Option<Plan> {
+/// Changes the labels of GPU nodes as `wanted`, and takes off what is left on nodes that are none any more.
+fn act(s: &Situation<'_>, wanted: impl Iterator<Item = NodeLabel>) -> Option<Plan> {
     let gpu_nodes = s.observed.gpu_nodes.iter();
-    let wanted = gpu_nodes.clone().filter_map(|node| change(node, wants(node)?));
     let stale = gpu_nodes.filter_map(|node| end_of_driver_change(s, node));
     let former = s.observed.former_gpu_nodes.iter();
     let former = former.filter_map(|node| change(node, false));

@@ -125,7 +125,7 @@ pub enum Plan {
     },
     /// Acting is next: read from the API server what no watch tells, then decide again.
     Look,
-    /// Drivers would be replaced: read whether they may be, then decide again.
+    /// Drivers would be replaced or taken away: read whether they may be, then decide again.
     Read(Reading),
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
@@ -207,6 +207,12 @@ pub fn waiting(s: &Situation<'_>) -> Waiting {
         Ok(desired) if in_order => held::waiting(s, desired),
         _ => Waiting::Unknown,
     }
+}
+
+/// When to look again whether nodes may be left out that are in use, where `plan` is what was decided.
+pub fn recheck_nodes(s: &Situation<'_>, plan: &Plan) -> Option<Timestamp> {
+    let decides = !s.deleting && !matches!(plan, Plan::Hold(_));
+    keep_out::recheck(s, s.desired.ok().filter(|_| decides)?, plan)
 }
 
 /// The driver that the nodes were last told to run, as far as anybody knows.

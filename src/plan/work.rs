@@ -18,7 +18,7 @@ pub const WORK_LOOK: SignedDuration = SignedDuration::from_secs(30);
 const REACHED: SignedDuration = SignedDuration::from_mins(1);
 
 /// How soon the maintenance window is read again: somebody may move it.
-const WINDOW_LOOK: SignedDuration = SignedDuration::from_mins(5);
+pub const WINDOW_LOOK: SignedDuration = SignedDuration::from_mins(5);
 
 /// What has to be read before it can be decided whether drivers may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ pub fn judge(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> Verd
         UpgradePolicy::WhenIdle => match &s.observed.gpu_work {
             None => return Verdict::Ask(Reading::GpuWork),
             Some(work) if work.is_idle() => return Verdict::Now,
-            Some(WorkFacts::Read(pods)) => Blocker::Work(pods.clone()),
+            Some(WorkFacts::Read(pods) | WorkFacts::Remembered(pods)) => Blocker::Work(pods.clone()),
             Some(WorkFacts::Unreadable(why)) => Blocker::WorkUnreadable(why.clone()),
         },
         UpgradePolicy::Window => match &s.observed.maintenance {

@@ -9,6 +9,7 @@ mod drifted;
 mod driver_change;
 mod history;
 mod installed;
+mod left_out;
 mod nodes;
 mod operands;
 mod unreadable;
@@ -260,5 +261,7 @@ fn description(report: &Report<'_>, deciding: &Verdict, driver_change: &Verdict)
         _ if driver_change.is_true() => format!("{text}; {}", driver_change.message),
         _ => text.clone(),
     };
+    let whole = [Some(whole), left_out::note(report)];
+    let whole = whole.into_iter().flatten().collect::<Vec<_>>().join("; ");
     whole.chars().take(conditions::MAX_MESSAGE).collect()
 }

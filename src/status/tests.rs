@@ -16,6 +16,7 @@ mod drift;
 mod driver_change;
 mod drivers;
 mod history;
+mod left_out;
 mod operands;
 mod pools;
 

@@ -42,6 +42,7 @@ fn busy() -> WorkFacts {
     WorkFacts::Read(vec![GpuPod {
         namespace: "team".to_owned(),
         name: "train".to_owned(),
+        node: "gpu-0".to_owned(),
     }])
 }
 

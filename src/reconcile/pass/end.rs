@@ -27,10 +27,12 @@ impl Pass<'_> {
             self.memory.attempts.succeeded();
         }
         let now = self.now();
-        let look = plan::waiting(&self.situation(now)).recheck(now);
+        let situation = self.situation(now);
+        let driver = plan::waiting(&situation).recheck(now);
+        let nodes = plan::recheck_nodes(&situation, plan);
         let Published { recheck, news } = self.publish(plan).await?;
         self.context.publisher.tell(news).await;
-        let recheck = [recheck, look].into_iter().flatten().min();
+        let recheck = [recheck, driver, nodes].into_iter().flatten().min();
         if *plan == Plan::Keep {
             // Its values may be secret, and nobody asks for them any more.
             self.memory.existing = None;
