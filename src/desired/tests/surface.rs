@@ -268,6 +268,23 @@ fn only_allowed_registries_may_be_named() {
             "spec.values.dcgm.image",
         ),
         (
+            // NVIDIA's operator would take it for a whole reference, and the container runtime for one of Docker Hub.
+            json!({ "values": { "toolkit": { "repository": "", "version": "", "image": "busybox:1" } } }),
+            "spec.values.toolkit.repository",
+        ),
+        (
+            json!({ "values": { "toolkit": { "repository": null, "version": null, "image": "busybox:1" } } }),
+            "spec.values.toolkit.repository",
+        ),
+        (
+            json!({ "values": { "toolkit": { "repository": "" } } }),
+            "spec.values.toolkit.repository",
+        ),
+        (
+            json!({ "values": { "operator": { "env": [{ "name": "VALIDATOR_IMAGE", "valueFrom": { "configMapKeyRef": { "name": "n", "key": "k" } } }] } } }),
+            "spec.values.operator.env",
+        ),
+        (
             json!({ "values": { "node-feature-discovery": { "image": { "repository": "evil.example/nfd" } } } }),
             "spec.values.node-feature-discovery.image.repository",
         ),
