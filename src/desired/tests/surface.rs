@@ -99,6 +99,33 @@ fn another_sharing_is_another_configuration() {
 }
 
 #[test]
+fn shared_gpus_are_never_beside_partitions_of_the_same_name() {
+    let strategy = |more: Value| {
+        let mut spec = json!({ "sharing": { "timeSlicing": { "replicas": 2 } } });
+        spec.as_object_mut().unwrap().append(&mut spec_map(more));
+        values(spec)["mig"]["strategy"].clone()
+    };
+    for version in ["26.7.0", "26.3.3"] {
+        assert_eq!(strategy(json!({ "chartVersion": version })), "mixed");
+    }
+    assert_eq!(strategy(json!({ "mig": {} })), "mixed");
+    assert_eq!(strategy(json!({ "mig": { "strategy": "None" } })), "none");
+    assert_eq!(
+        strategy(json!({ "values": { "mig": { "strategy": "none" } } })),
+        "none"
+    );
+    // Without sharing it is the chart's affair.
+    assert_eq!(values(json!({})).get("mig"), None);
+}
+
+fn spec_map(spec: Value) -> Map<String, Value> {
+    match spec {
+        Value::Object(map) => map,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
 fn a_repository_of_the_drivers_own_comes_before_the_registry() {
     let spec = json!({
         "driver": { "repository": "drivers.example/nv" },
