@@ -136,7 +136,7 @@ mod tests {
         };
         let mut memory = Memory::new("uid".to_owned(), NOW, 0.0);
         for (generation, at_once) in [(1, false), (2, true)] {
-            memory.labelled.tried(label.clone(), (), NOW, 0.0);
+            memory.labelled.tried(label.clone(), None, NOW, 0.0);
             memory.generation = 1;
             memory.observe_generation(generation);
             assert_eq!(memory.labelled.are_over(&label, NOW), at_once);

@@ -39,8 +39,8 @@ pub enum LabelChange {
     EndDriverChange,
 }
 
-/// Labels that were set or taken off lately.
-pub type Labelled = Pauses<NodeLabel, ()>;
+/// Labels that were set or taken off lately, each with why the last try failed, if it did.
+pub type Labelled = Pauses<NodeLabel, Option<String>>;
 
 /// What may be done to a node's label now.
 enum Wish {
@@ -100,7 +100,11 @@ fn wishes<'a>(
             Some(KeptOut::Impossible(_)) if changes_driver => {
                 (!is_served(s, node)).then_some(Wish::Now(true))
             }
-            Some(KeptOut::BySpec | KeptOut::Impossible(_)) => Some(keep_out(s, node)),
+            Some(KeptOut::BySpec | KeptOut::Impossible(_)) => {
+                let label = NodeLabel::of(node, LabelChange::KeepOut);
+                // While a try is put off, nobody needs to know whether the node is idle.
+                s.labelled.are_over(&label, s.now).then(|| keep_out(s, node))
+            }
             None => may_take_off.then_some(Wish::Now(false)),
         };
         Some((node, wish?))

@@ -10,7 +10,10 @@ use super::operands::Operands;
 use crate::api::State;
 use crate::facts::{NodeFacts, PodList, WorkFacts, first_few};
 use crate::nodes::KeptOut;
-use crate::plan::Plan;
+use crate::plan::{NodeLabel, Plan};
+
+/// After so many tries a label that is refused is told: one more that fails may be by chance.
+const TOLD_AFTER: u32 = 2;
 
 /// The verdict where `spec.nodes.include` leaves out every GPU node because it names none of their worker pools.
 pub fn no_such_pool(report: &Report<'_>) -> Option<Operands> {
@@ -37,9 +40,29 @@ pub fn note(report: &Report<'_>) -> Option<String> {
     if report.deleting.is_some() || matches!(report.plan, Plan::Hold(_)) {
         return None;
     }
-    let notes = [in_use(report), cordoned(report), without_nodes(report)];
+    let notes = [
+        refused(report),
+        in_use(report),
+        cordoned(report),
+        without_nodes(report),
+    ];
     let notes: Vec<_> = notes.into_iter().flatten().collect();
     (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+/// Nodes whose labels cannot be changed, with one of the reasons.
+fn refused(report: &Report<'_>) -> Option<String> {
+    let nodes = report.observed.gpu_nodes.iter();
+    let nodes: Vec<_> = nodes.chain(&report.observed.former_gpu_nodes).collect();
+    let is_there = |label: &NodeLabel| nodes.iter().any(|node| node.uid == label.uid);
+    let tried = report.labelled.more_than(TOLD_AFTER);
+    let refused = tried.filter_map(|(label, error)| Some((label, error.as_ref()?)));
+    let refused: Vec<_> = refused.filter(|(label, _)| is_there(label)).collect();
+    let (_, error) = refused.first()?;
+    let names = first_few(refused.iter().map(|(label, _)| &label.node));
+    Some(format!(
+        "the labels of nodes {names} cannot be changed, which is tried again: {error}"
+    ))
 }
 
 /// Nodes that are left out later, and what for.

@@ -24,7 +24,7 @@ use crate::api::{
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
 use crate::nodes::NodeRules;
-use crate::plan::{DriftState, Failure, Hold, Plan, Wait, Waiting};
+use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
 use drifted::Drifted;
 use installed::Installed;
@@ -73,6 +73,8 @@ pub struct Report<'a> {
     pub drift: &'a DriftState,
     /// By what nodes are judged.
     pub rules: NodeRules<'a>,
+    /// Labels that were set on nodes or taken off lately.
+    pub labelled: &'a Labelled,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }

@@ -38,6 +38,7 @@ struct Case {
     drift: DriftState,
     matrix: DriverMatrix,
     nodes: Option<NodesSpec>,
+    labelled: Labelled,
 }
 
 impl Case {
@@ -70,6 +71,7 @@ impl Case {
             drift: DriftState::default(),
             matrix: Catalogue::compiled_in().unwrap().drivers,
             nodes: None,
+            labelled: Labelled::default(),
         }
     }
 
@@ -94,6 +96,7 @@ impl Case {
                 driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
                 matrix: &self.matrix,
             },
+            labelled: &self.labelled,
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();

@@ -79,7 +79,7 @@ fn noted(case: &mut Case, done: &Plan) {
         panic!("{done:?}");
     };
     for label in labels {
-        case.labelled.tried(label.clone(), (), NOW, 0.0);
+        case.labelled.tried(label.clone(), None, NOW, 0.0);
     }
 }
 
@@ -248,7 +248,7 @@ fn two_writers_of_a_label_make_no_storm() {
         if let Plan::Act(Action::LabelNodes { labels }) = case.plan_in(now, &catalogue) {
             tries += 1;
             // Somebody takes it off at once.
-            case.labelled.tried(labels[0].clone(), (), now, 1.0);
+            case.labelled.tried(labels[0].clone(), None, now, 1.0);
         }
         now += SignedDuration::from_secs(1);
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::facts::{GpuPod, MaintenanceWindow, OperandsLabel, WorkFacts};
+use crate::plan::{LabelChange, NodeLabel};
 
 /// Node `a` of pool `gpu`, which the spec excludes, and `b` of another pool, which works.
 fn excluded(is_labelled: bool) -> Case {
@@ -104,4 +105,34 @@ fn names_of_pools_without_gpu_nodes_are_told() {
     assert_eq!(case.state(), State::Ready);
     case.nodes.as_mut().unwrap().include.pop();
     assert!(!description(&case).contains("spec.nodes names"));
+}
+
+#[test]
+fn a_label_that_is_refused_again_and_again_is_told() {
+    let mut case = excluded(false);
+    let refuse = |case: &mut Case, error: Option<&str>| {
+        let label = NodeLabel {
+            node: "a".to_owned(),
+            uid: case.observed.gpu_nodes[0].uid.clone(),
+            change: LabelChange::KeepOut,
+        };
+        let error = error.map(ToOwned::to_owned);
+        case.labelled.tried(label, error, NOW, 0.0);
+    };
+    for _ in 0..2 {
+        refuse(&mut case, Some("forbidden"));
+    }
+    assert!(!description(&case).contains("forbidden"), "it may be by chance");
+    refuse(&mut case, Some("forbidden"));
+    let told = "the labels of nodes a cannot be changed, which is tried again: forbidden";
+    assert!(description(&case).contains(told), "{}", description(&case));
+    // It went well, and somebody else is at odds with it.
+    refuse(&mut case, None);
+    assert!(!description(&case).contains("cannot be changed"));
+    refuse(&mut case, Some("forbidden"));
+    case.observed.gpu_nodes.remove(0);
+    assert!(
+        !description(&case).contains("cannot be changed"),
+        "the node is gone"
+    );
 }
