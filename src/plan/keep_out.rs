@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::pauses::Pauses;
 use super::work::{WINDOW_LOOK, WORK_LOOK};
-use super::{Action, Plan, Reading, Situation};
+use super::{Action, Plan, Reading, Situation, Wait};
 use crate::api::UpgradePolicy;
 use crate::desired::{Desired, DriverUpgrades};
 use crate::facts::{NodeFacts, OperandPod, Part, PodState};
@@ -15,6 +15,9 @@ use crate::nodes::KeptOut;
 
 /// Most nodes that are labelled in one step.
 const AT_ONCE: usize = 100;
+
+/// After so many tries, about half a minute, a deletion leaves a label where it is.
+const LAST_TRIES: u32 = 5;
 
 /// A label to be set on a node or taken off.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +71,14 @@ pub fn step(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
             Wish::Now(_) | Wish::Later(_) => None,
         })
     };
-    act(s, wanted).or_else(asked).unwrap_or(plan)
+    let gpu_nodes = s.observed.gpu_nodes.iter();
+    let stale = gpu_nodes.filter_map(|node| end_of_driver_change(s, node));
+    // Nodes that count as GPU nodes no longer.
+    let former = s.observed.former_gpu_nodes.iter();
+    let former = former.filter_map(|node| change(node, false));
+    act(s, wanted.chain(stale).chain(former))
+        .or_else(asked)
+        .unwrap_or(plan)
 }
 
 /// When to look again whether a node that is to be left out is in use no longer; `plan` is what was decided.
@@ -143,25 +153,29 @@ fn is_served(s: &Situation<'_>, node: &NodeFacts) -> bool {
     s.observed.release.latest().is_some() && (node.allocatable > 0 || has_parts())
 }
 
-/// Takes every label off before the GpuModule goes. A node that refuses keeps it: a deletion ends.
+/// Takes every label off before the GpuModule goes. A node that refuses several times keeps it: a deletion ends.
 pub fn end(s: &Situation<'_>, plan: Plan) -> Plan {
-    match plan {
-        Plan::Act(Action::RemoveFinalizer) => {
-            let gpu_nodes = s.observed.gpu_nodes.iter();
-            act(s, gpu_nodes.filter_map(|node| change(node, false))).unwrap_or(plan)
-        }
-        plan => plan,
+    if plan != Plan::Act(Action::RemoveFinalizer) {
+        return plan;
     }
+    let open = || still_labelled(s).filter(|label| s.labelled.tries(label).0 < LAST_TRIES);
+    let wait = || {
+        let until = open().filter_map(|label| s.labelled.tries(&label).1).min()?;
+        let why = Wait::NodeLabels(open().map(|label| label.node).collect());
+        Some(Plan::Wait { until, why })
+    };
+    act(s, open()).or_else(wait).unwrap_or(plan)
 }
 
-/// Changes the labels of GPU nodes as `wanted`, and takes off what is left on nodes that are none any more.
+/// The module's labels that are to be taken off before it goes.
+pub fn still_labelled<'a>(s: &'a Situation<'_>) -> impl Iterator<Item = NodeLabel> + 'a {
+    let nodes = s.observed.gpu_nodes.iter().chain(&s.observed.former_gpu_nodes);
+    nodes.filter_map(|node| change(node, false))
+}
+
+/// Changes labels that are due.
 fn act(s: &Situation<'_>, wanted: impl Iterator<Item = NodeLabel>) -> Option<Plan> {
-    let gpu_nodes = s.observed.gpu_nodes.iter();
-    let stale = gpu_nodes.filter_map(|node| end_of_driver_change(s, node));
-    let former = s.observed.former_gpu_nodes.iter();
-    let former = former.filter_map(|node| change(node, false));
-    let due = wanted.chain(stale).chain(former);
-    let due = due.filter(|label| s.labelled.are_over(label, s.now));
+    let due = wanted.filter(|label| s.labelled.are_over(label, s.now));
     let labels: Vec<_> = due.take(AT_ONCE).collect();
     (!labels.is_empty()).then_some(Plan::Act(Action::LabelNodes { labels }))
 }

@@ -167,6 +167,8 @@ pub enum Wait {
     },
     /// What keeps a change of the driver's mode from the nodes; [`waiting`] tells it.
     Drivers,
+    /// These nodes, whose labels are to be taken off before the GpuModule goes.
+    NodeLabels(Vec<String>),
 }
 
 /// Decides the next step.
@@ -207,6 +209,11 @@ pub fn waiting(s: &Situation<'_>) -> Waiting {
         Ok(desired) if in_order => held::waiting(s, desired),
         _ => Waiting::Unknown,
     }
+}
+
+/// Nodes that have the module's label.
+pub fn labelled_nodes(s: &Situation<'_>) -> Vec<String> {
+    keep_out::still_labelled(s).map(|label| label.node).collect()
 }
 
 /// When to look again whether nodes may be left out that are in use, where `plan` is what was decided.

@@ -296,9 +296,41 @@ fn the_modules_labels_go_with_it_and_with_what_made_them() {
     case.observed.release = ReleaseFacts::Read(History::default());
     let plan = case.plan_at(NOW);
     assert_eq!(plan, labels(&[(&ours, false)]));
-    // A node that refuses does not keep the GpuModule.
+    // Once it is off, the GpuModule goes.
     noted(&mut case, &plan);
+    case.observed.gpu_nodes = vec![node("a", UBUNTU, 0)];
     assert_eq!(case.plan_at(NOW), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn a_deletion_tries_to_take_a_label_off_several_times_and_ends() {
+    let nodes = ["a", "b"].map(|name| labelled(node(name, UBUNTU, 0), "false", true));
+    let mut case = settled(&nodes[..1]);
+    case.observed.former_gpu_nodes = vec![nodes[1].clone()];
+    case.deleting = true;
+    case.observed.release = ReleaseFacts::Read(History::default());
+    let (mut now, mut tries) = (NOW, 0);
+    let end = loop {
+        match case.plan_at(now) {
+            Plan::Act(Action::LabelNodes { labels }) => {
+                assert_eq!(labels.len(), 2);
+                tries += 1;
+                for label in labels {
+                    case.labelled
+                        .tried(label, Some("unavailable".to_owned()), now, 1.0);
+                }
+            }
+            Plan::Wait { until, why } => {
+                assert_eq!(why, Wait::NodeLabels(vec!["a".to_owned(), "b".to_owned()]));
+                assert!(until > now);
+                now = until;
+            }
+            plan => break plan,
+        }
+    };
+    // A node that refuses does not keep the GpuModule.
+    assert_eq!((tries, end), (5, Plan::Act(Action::RemoveFinalizer)));
+    assert!(now < NOW + SignedDuration::from_mins(1));
 }
 
 #[test]

@@ -49,7 +49,11 @@ impl Pass<'_> {
         match plan {
             Plan::Wait {
                 why:
-                    Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. } | Wait::Drivers,
+                    Wait::ForeignOperation(_)
+                    | Wait::NamespaceTerminating
+                    | Wait::Step { .. }
+                    | Wait::Drivers
+                    | Wait::NodeLabels(_),
                 ..
             } => None,
             _ => self.memory.attempts.last(),
