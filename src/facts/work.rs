@@ -42,6 +42,7 @@ impl WorkFacts {
     }
 
     /// The same a moment later.
+    #[must_use]
     pub fn remembered(&self) -> Self {
         match self {
             Self::Read(pods) | Self::Remembered(pods) => Self::Remembered(pods.clone()),

@@ -171,8 +171,8 @@ fn removal(release: &str, left: &[String]) -> String {
 
 /// Says why the module cannot go yet. It goes without them after some tries.
 fn labels(report: &Report<'_>, nodes: &[String]) -> String {
-    let tried = report.labelled.more_than(0);
-    let error = tried.filter_map(|(_, error)| error.as_ref()).next();
+    let mut tried = report.labelled.more_than(0);
+    let error = tried.find_map(|(_, error)| error.as_ref());
     let error = error.map(|error| format!(": {error}")).unwrap_or_default();
     let names = first_few(nodes.iter());
     format!("label {OPERANDS_LABEL} is still on nodes {names}, take it off if it stays{error}")
