@@ -51,7 +51,8 @@ async fn measure(cli: Cli) -> Result<()> {
         },
         idle: Duration::from_secs(cli.idle),
     };
-    let report = signals.run(bench::run(program, &options, &mut screen)).await?;
+    let run = Box::pin(bench::run(program, &options, &mut screen));
+    let report = signals.run(run).await?;
     screen.durations();
     show(&report, &mut screen);
 
