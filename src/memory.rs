@@ -18,6 +18,8 @@ const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
 pub struct Memory {
     /// UID of the GpuModule; another object of the same name begins anew.
     pub uid: String,
+    /// Generation of the spec that was last seen.
+    generation: i64,
     /// Failures in a row.
     pub attempts: Attempts,
     /// The last comparison through Helm.
@@ -49,6 +51,7 @@ impl Memory {
     pub fn new(uid: String, now: Timestamp, jitter: f64) -> Self {
         Self {
             uid,
+            generation: 0,
             attempts: Attempts::default(),
             comparison: None,
             existing: None,
@@ -62,6 +65,16 @@ impl Memory {
             ended: Vec::new(),
             written: None,
         }
+    }
+
+    /// Forgets what failed or was done again and again for an older generation of the spec.
+    pub fn observe_generation(&mut self, generation: i64) {
+        if self.generation != generation {
+            self.generation = generation;
+            self.labelled.clear();
+        }
+        self.attempts.observe_generation(generation);
+        self.drift.observe_generation(generation);
     }
 
     /// Notes a comparison and plans the next one.
@@ -100,6 +113,7 @@ fn next_comparison(now: Timestamp, jitter: f64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::NodeLabel;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -111,6 +125,22 @@ mod tests {
         assert_eq!(memory.compare_at, NOW + SignedDuration::from_mins(66));
         memory.force(NOW);
         assert_eq!(memory.compare_at, NOW);
+    }
+
+    #[test]
+    fn another_spec_is_tried_at_once() {
+        let label = NodeLabel {
+            node: "gpu-0".to_owned(),
+            uid: "u".to_owned(),
+            keep_out: true,
+        };
+        let mut memory = Memory::new("uid".to_owned(), NOW, 0.0);
+        for (generation, at_once) in [(1, false), (2, true)] {
+            memory.labelled.tried(label.clone(), (), NOW, 0.0);
+            memory.generation = 1;
+            memory.observe_generation(generation);
+            assert_eq!(memory.labelled.are_over(&label, NOW), at_once);
+        }
     }
 
     #[test]

@@ -143,8 +143,7 @@ fn bad(type_: &str) -> &'static str {
     }
 }
 
-/// An Event for what was done without any condition that tells of it: objects were put right, or what a failed upgrade had left behind
-/// was deleted.
+/// An Event for what was done without any condition that tells of it: objects were put right, or what had been left behind was deleted.
 fn correction(previous: Option<&GpuModuleStatus>, status: &GpuModuleStatus) -> Option<Event> {
     let newest = status.history.first()?;
     let known = previous.and_then(|previous| previous.history.first());

@@ -5,8 +5,8 @@ mod crds;
 mod discard;
 mod established;
 mod finalizer;
-mod label_nodes;
 mod namespace;
+pub mod nodes;
 mod prepare;
 mod prune;
 mod reapply;
@@ -153,9 +153,9 @@ impl Actor {
             Action::Rollback { to, .. } => self.rollback(*to).await,
             Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
-            Action::Prune { objects } => Ok(self.prune(objects).await?),
+            Action::Prune { objects, .. } => Ok(self.prune(objects).await?),
             Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
-            // Each object ends in its own way: [`Self::reapply`], [`Self::label_nodes`].
+            // Each object ends in its own way: [`Self::reapply`], [`nodes::label`].
             Action::Reapply { .. } | Action::LabelNodes { .. } => Ok(()),
         }
     }

@@ -94,6 +94,7 @@ pub fn policy(owner: Option<HelmOwner>, state: Option<&str>) -> PolicyFacts {
         name: "cluster-policy".to_owned(),
         owner,
         chart: None,
+        drivers_enabled: true,
         state: state.map(ToOwned::to_owned),
         error: None,
     }
@@ -149,6 +150,7 @@ pub fn daemon_sets() -> Vec<DaemonSetFacts> {
         ready: 1,
         updated: 1,
         driver: name.contains("driver").then(|| DriverImage {
+            uid: String::new(),
             owner: "gardenlinux-precompiled".to_owned(),
             image: DRIVER_IMAGE.to_owned(),
         }),

@@ -77,6 +77,7 @@ pub fn policy(object: &DynamicObject) -> PolicyFacts {
             .labels()
             .get(LABEL_HELM_CHART)
             .and_then(|chart| chart_version(chart)),
+        drivers_enabled: object.data["spec"]["driver"]["enabled"] != false,
         state,
         error,
     }

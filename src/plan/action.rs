@@ -53,10 +53,12 @@ pub enum Action {
         /// The labels.
         labels: Vec<NodeLabel>,
     },
-    /// Delete what failed upgrades have left behind.
+    /// Delete what was left behind beside the release.
     Prune {
         /// The objects.
         objects: Vec<Orphan>,
+        /// Who has left them.
+        left_by: LeftBy,
     },
     /// Run `helm uninstall`.
     Uninstall {
@@ -72,6 +74,25 @@ impl Action {
             self,
             Self::Upgrade { .. } | Self::Rollback { .. } | Self::Uninstall { .. }
         )
+    }
+}
+
+/// Who has left objects behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftBy {
+    /// An upgrade that failed: Helm never looks at what only such a revision has.
+    FailedUpgrade,
+    /// NVIDIA's operator, which keeps the DaemonSets of its drivers when the driver is switched off.
+    FormerDriver,
+}
+
+impl LeftBy {
+    /// In words, for the status.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::FailedUpgrade => "left behind by an upgrade that failed",
+            Self::FormerDriver => "left behind by the driver that was switched off",
+        }
     }
 }
 

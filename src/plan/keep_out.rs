@@ -33,7 +33,7 @@ pub fn step(s: &Situation<'_>, desired: &Desired, plan: Plan) -> Plan {
     }
     let may_interrupt = lets_drivers_go(&plan) || !changes_driver(s, desired);
     // What runs now may be of another driver. Once nothing is left to do, a node that comes back gets the wanted one.
-    let may_take_off = matches!(plan, Plan::Keep | Plan::Wait { .. });
+    let may_take_off = plan == Plan::Keep;
     act(s, |node| match s.nodes.judge(node).kept_out {
         Some(KeptOut::BySomebody) => None,
         Some(KeptOut::BySpec) => Some(true),

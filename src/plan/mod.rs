@@ -13,6 +13,7 @@ mod foreign;
 mod held;
 mod hold;
 mod keep_out;
+mod left_drivers;
 mod nfd;
 mod orphans;
 mod pause;
@@ -35,7 +36,7 @@ use crate::facts::{Observed, Orphans};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 
-pub use action::{Action, Cause, Obstacle};
+pub use action::{Action, Cause, LeftBy, Obstacle};
 pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use drift::DriftState;

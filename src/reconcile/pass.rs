@@ -97,8 +97,7 @@ impl<'a> Pass<'a> {
             .get(ANNOTATION_RECONCILE_AT)
             .map(|value| value.chars().take(status::MAX_ANNOTATION).collect());
         let forced = forced_by.is_some() && forced_by.as_ref() != handled;
-        memory.attempts.observe_generation(generation);
-        memory.drift.observe_generation(generation);
+        memory.observe_generation(generation);
         memory.drift.fade(now);
         memory.labelled.fade(now, |_| false);
         if forced {

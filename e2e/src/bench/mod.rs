@@ -4,7 +4,9 @@
 //! failed, and the next one begins. Times are compared with those of raw helm in the same run, since machines differ.
 
 mod bare;
+mod crowd;
 mod feed;
+mod many;
 mod moments;
 mod proc;
 mod raw_helm;
@@ -45,18 +47,21 @@ pub enum Section {
     Drift,
     /// Memory and the cost of reconciles.
     Reconciles,
+    /// Thousands of GPU nodes.
+    Nodes,
     /// An unchanged world.
     Idle,
 }
 
 impl Section {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Install,
         Self::Upgrade,
         Self::Start,
         Self::Drift,
         Self::Reconciles,
+        Self::Nodes,
         Self::Idle,
     ];
 
@@ -67,6 +72,7 @@ impl Section {
             Self::Start => "Start of the process",
             Self::Drift => "A deleted Deployment",
             Self::Reconciles => "Reconciles: cost and memory",
+            Self::Nodes => "Thousands of GPU nodes, on a control plane of their own",
             Self::Idle => "An unchanged world",
         }
     }
@@ -84,7 +90,7 @@ pub struct Options {
 /// Measures on a cluster of its own. `program` is the operator's binary.
 pub async fn run(program: PathBuf, options: &Options, screen: &mut Screen<'_>) -> Result<Report> {
     screen.phase("Start a local cluster");
-    let mut world = World::start(program).await?;
+    let mut world = World::start(program.clone()).await?;
     if world.chart_origin() == Origin::StandIn {
         screen.say("NVIDIA'S CHART IS NOT THERE: THE FIGURES ARE THOSE OF A SMALL STAND-IN");
     }
@@ -93,7 +99,8 @@ pub async fn run(program: PathBuf, options: &Options, screen: &mut Screen<'_>) -
         screen.phase(section.title());
         let limit = SECTION_DEADLINE + options.idle;
         let measured = async {
-            let measured = measure(*section, &mut world, &mut report, screen, options.idle);
+            let place = (&mut world, program.clone());
+            let measured = measure(*section, place, &mut report, screen, options.idle);
             tokio::time::timeout(limit, measured)
                 .await
                 .with_context(|| format!("took longer than {limit:?}"))?
@@ -110,7 +117,7 @@ pub async fn run(program: PathBuf, options: &Options, screen: &mut Screen<'_>) -
 
 async fn measure(
     section: Section,
-    world: &mut World,
+    (world, program): (&mut World, PathBuf),
     report: &mut Report,
     screen: &mut Screen<'_>,
     idle: Duration,
@@ -121,6 +128,11 @@ async fn measure(
         Section::Start => moments::starts(world, report, screen).await,
         Section::Drift => moments::drift(world, report, screen).await,
         Section::Reconciles => steady::reconciles(world, report, screen).await,
+        Section::Nodes => {
+            // Two operators would share the machine.
+            world.stop_manager().await?;
+            Box::pin(many::nodes(program, report, screen)).await
+        }
         Section::Idle => steady::idle(world, report, screen, idle).await,
     }
 }

@@ -38,7 +38,7 @@ impl Requests {
             } else if path.ends_with("/status") && event.verb == "patch" {
                 requests.status_writes += 1;
             } else {
-                let request = format!("{} {path}", event.verb);
+                let request = format!("{} {}", event.verb, without_revision(path));
                 *requests.others.entry(request).or_default() += 1;
             }
         }
@@ -49,6 +49,13 @@ impl Requests {
     pub fn operator(&self) -> usize {
         self.status_writes + self.others.values().sum::<usize>()
     }
+}
+
+/// Secrets of all revisions of a release as one.
+fn without_revision(path: &str) -> &str {
+    let (release, revision) = path.rsplit_once(".v").unwrap_or((path, ""));
+    let is_revision = !revision.is_empty() && revision.bytes().all(|byte| byte.is_ascii_digit());
+    if is_revision { release } else { path }
 }
 
 #[cfg(test)]

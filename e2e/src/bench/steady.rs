@@ -184,11 +184,13 @@ pub async fn idle(
     Ok(())
 }
 
-fn count(value: usize) -> f64 {
+/// A count as a figure.
+pub fn count(value: usize) -> f64 {
     f64::from(u32::try_from(value).unwrap_or(u32::MAX))
 }
 
+/// KiB in MiB.
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52 KiB")]
-fn mib(kib: u64) -> f64 {
+pub fn mib(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }

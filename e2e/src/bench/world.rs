@@ -35,7 +35,7 @@ const SETTLED: Duration = Duration::from_secs(4);
 /// The operator as a running process, for as long as a measurement needs it.
 pub struct World {
     manager: Option<Manager>,
-    _nvidia: simulated::Operator,
+    _nvidia: Option<simulated::Operator>,
     charts: Charts,
     options: Options,
     kubeconfig: PathBuf,
@@ -56,9 +56,6 @@ pub struct Count {
 impl World {
     /// Starts the cluster; `program` is the operator's binary, which is not started yet.
     pub async fn start(program: PathBuf) -> Result<Self> {
-        let tools = tokio::task::spawn_blocking(Tools::ensure).await??;
-        let version = default_chart_version()?;
-        let charts = Charts::find(&tools, &[&version]).await?;
         let cluster = Cluster::start(ClusterOptions::full()).await?;
         for node in [
             FakeNode::new("worker-0"),
@@ -68,12 +65,33 @@ impl World {
             cluster.create_node(&node).await?;
         }
         let nvidia = simulated::Operator::start(cluster.client(), simulated::Options::default());
+        // As in production, but that each start of helm is told.
+        let log_level = format!("{DEFAULT_FILTER},gpu_manager::helm=debug");
+        Self::on(cluster, Some(nvidia), program, log_level).await
+    }
+
+    /// The same with the API server alone: objects are stored, and nothing but the operator acts on them.
+    pub async fn start_alone(program: PathBuf) -> Result<Self> {
+        let cluster = Cluster::start(ClusterOptions::api_server_only()).await?;
+        // Passes are told, too.
+        let log_level = format!("{DEFAULT_FILTER},gpu_manager::helm=debug,gpu_manager::reconcile=debug");
+        Self::on(cluster, None, program, log_level).await
+    }
+
+    async fn on(
+        cluster: Cluster,
+        nvidia: Option<simulated::Operator>,
+        program: PathBuf,
+        log_level: String,
+    ) -> Result<Self> {
+        let tools = tokio::task::spawn_blocking(Tools::ensure).await??;
+        let version = default_chart_version()?;
+        let charts = Charts::find(&tools, &[&version]).await?;
         install_manifests(&cluster).await?;
         let options = Options {
             program: Some(program),
             lease_duration: LEASE,
-            // As in production, but that each start of helm is told.
-            log_level: format!("{DEFAULT_FILTER},gpu_manager::helm=debug"),
+            log_level,
             ..Options::with_charts(&charts)
         };
         Ok(Self {
@@ -252,6 +270,11 @@ impl World {
     /// Starts of helm since then; the operator must have run all the time.
     pub fn helm_starts_since(&self, count: &Count) -> Result<usize> {
         Ok(self.processes()? - count.processes)
+    }
+
+    /// Passes so far, where they are told.
+    pub fn passes(&self) -> Result<usize> {
+        Ok(self.manager()?.process.log().matches("decided plan=").count())
     }
 
     fn processes(&self) -> Result<usize> {

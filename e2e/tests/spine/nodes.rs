@@ -1,14 +1,19 @@
 //! Nodes that cannot work, or that the spec leaves out, are labelled and block nothing; what changes with them is undone.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::cluster::FakeNode;
+use e2e::cluster::{Cluster, FakeNode, Options};
 use e2e::wait::eventually;
+use gpu_manager::act::nodes::label;
 use gpu_manager::api::{FIELD_MANAGER, RELEASE_NAMESPACE, State};
 use gpu_manager::facts::OPERANDS_LABEL;
+use gpu_manager::lease::Leadership;
+use gpu_manager::plan::NodeLabel;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
+
+use tokio::time::Instant;
 
 use crate::lab::{Lab, STEP};
 
@@ -18,6 +23,26 @@ const UBUNTU: (&str, &str) = ("Ubuntu 24.04.3 LTS", "6.8.0-50-generic");
 
 /// The label that keeps NVIDIA's operator off a node, and the managers that own it.
 type Label = Option<(String, Vec<String>)>;
+
+fn label_of(node: &Node) -> Label {
+    let field = format!("f:{OPERANDS_LABEL}");
+    let owners = node.managed_fields().iter().filter(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|fields| !fields.0["f:metadata"]["f:labels"][&field].is_null())
+    });
+    let owners = owners.filter_map(|entry| entry.manager.clone()).collect();
+    Some((node.labels().get(OPERANDS_LABEL)?.clone(), owners))
+}
+
+async fn label_by_hand(nodes: &Api<Node>, name: &str, value: Option<&str>) -> Result<()> {
+    let labels = json!({ "metadata": { "labels": { OPERANDS_LABEL: value } } });
+    let params = PatchParams {
+        field_manager: Some("kubectl-label".to_owned()),
+        ..PatchParams::default()
+    };
+    nodes.patch(name, &params, &Patch::Merge(&labels)).await?;
+    Ok(())
+}
 
 impl Lab {
     fn nodes(&self) -> Api<Node> {
@@ -42,28 +67,13 @@ impl Lab {
 
     /// Sets the label as a user does, or takes it off.
     async fn label_by_hand(&self, name: &str, value: Option<&str>) -> Result<()> {
-        let labels = json!({ "metadata": { "labels": { OPERANDS_LABEL: value } } });
-        let params = PatchParams {
-            field_manager: Some("kubectl-label".to_owned()),
-            ..PatchParams::default()
-        };
-        self.nodes().patch(name, &params, &Patch::Merge(&labels)).await?;
-        Ok(())
+        label_by_hand(&self.nodes(), name, value).await
     }
 
     /// The node's label, GPUs that Pods can have, and Pods of NVIDIA's operands.
     async fn seen(&self, name: &str) -> Result<(Label, u32, Vec<String>)> {
         let node = self.nodes().get(name).await?;
-        let field = format!("f:{OPERANDS_LABEL}");
-        let owners = node.managed_fields().iter().filter(|entry| {
-            let fields = entry.fields_v1.as_ref();
-            fields.is_some_and(|fields| !fields.0["f:metadata"]["f:labels"][&field].is_null())
-        });
-        let owners = owners.filter_map(|entry| entry.manager.clone()).collect();
-        let label = node
-            .labels()
-            .get(OPERANDS_LABEL)
-            .map(|value| (value.clone(), owners));
+        let label = label_of(&node);
         let allocatable = node.status.and_then(|status| status.allocatable);
         let gpus = allocatable.and_then(|all| all.get("nvidia.com/gpu")?.0.parse().ok());
         let pods = Api::<Pod>::namespaced(self.cluster.client(), RELEASE_NAMESPACE);
@@ -269,5 +279,69 @@ async fn an_unknown_garden_linux_stays_in_the_rollout() -> Result<()> {
     eventually("gpu-1 to have the driver of its kernel", STEP, asks).await?;
     lab.until_in_use("gpu-1").await?;
     lab.until(State::Ready).await?;
+    Ok(())
+}
+
+/// How the API server takes one label.
+async fn set(client: &Client, node: &Node, keep_out: bool) -> Result<()> {
+    let until = Instant::now() + STEP;
+    let mandate = Leadership::Leading { until }.mandate_at(Instant::now());
+    let wanted = NodeLabel {
+        node: node.name_any(),
+        uid: node.uid().context("no UID")?,
+        keep_out,
+    };
+    let results = label(client, mandate.context("no mandate")?, &[wanted]).await;
+    Ok(results.into_iter().collect::<Result<(), _>>()?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_meets_no_other_node_and_no_other_owner() -> Result<()> {
+    let cluster = Cluster::start(Options::api_server_only()).await?;
+    let (client, nodes) = (cluster.client(), Api::<Node>::all(cluster.client()));
+    let add = async |name: &str| cluster.create_node(&FakeNode::with_gpus(name, 1)).await;
+    let owners = |names: &[&str]| {
+        Some((
+            "false".to_owned(),
+            names.iter().map(|&name| name.to_owned()).collect(),
+        ))
+    };
+
+    // Set twice and taken off twice.
+    let node = add("gpu-0").await?;
+    for _ in 0..2 {
+        set(&client, &node, true).await?;
+        ensure!(label_of(&nodes.get("gpu-0").await?) == owners(&[FIELD_MANAGER]));
+    }
+    for _ in 0..2 {
+        set(&client, &node, false).await?;
+        ensure!(label_of(&nodes.get("gpu-0").await?).is_none());
+    }
+
+    // Gone, and there again as another one.
+    nodes.delete("gpu-0", &DeleteParams::default()).await?;
+    set(&client, &node, true).await?;
+    ensure!(nodes.get_opt("gpu-0").await?.is_none(), "a Node was made");
+    add("gpu-0").await?;
+    set(&client, &node, true).await?;
+    ensure!(
+        label_of(&nodes.get("gpu-0").await?).is_none(),
+        "another Node was labelled"
+    );
+
+    // Somebody was faster.
+    let node = add("gpu-1").await?;
+    label_by_hand(&nodes, "gpu-1", Some("true")).await?;
+    set(&client, &node, true).await?;
+    let theirs = Some(("true".to_owned(), vec!["kubectl-label".to_owned()]));
+    ensure!(label_of(&nodes.get("gpu-1").await?) == theirs);
+    set(&client, &node, false).await?;
+    ensure!(label_of(&nodes.get("gpu-1").await?) == theirs);
+
+    // Two want the same: the module's part goes, the label stays.
+    label_by_hand(&nodes, "gpu-1", Some("false")).await?;
+    set(&client, &node, true).await?;
+    set(&client, &node, false).await?;
+    ensure!(label_of(&nodes.get("gpu-1").await?) == owners(&["kubectl-label"]));
     Ok(())
 }

@@ -2,13 +2,14 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::manager::Manager;
+use e2e::wait::eventually;
 use gpu_manager::api::{ConditionType, RELEASE_NAMESPACE, State};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Map, Value, json};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, STEP};
 
 const MIRROR: &str = "mirror.example:5000/gpu";
 
@@ -117,4 +118,52 @@ async fn every_field_is_installed_and_sharing_changes_without_another_driver() -
     let left = sharing(&lab).await?;
     ensure!(left.is_empty(), "{left:?}");
     Ok(())
+}
+
+/// Pods of the stack that have no node.
+async fn unscheduled(lab: &Lab) -> Result<Vec<String>> {
+    let pods = Api::<Pod>::namespaced(lab.cluster.client(), RELEASE_NAMESPACE);
+    let pods = pods.list(&ListParams::default()).await?.items;
+    let waiting = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none());
+    Ok(pods
+        .iter()
+        .filter(waiting)
+        .map(kube::ResourceExt::name_any)
+        .collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_every_node_is_tainted_the_stack_runs_with_tolerations() -> Result<()> {
+    let lab = Lab::start().await?;
+    lab.cluster
+        .kubectl(&["taint", "nodes", "--all", "team=ml:NoSchedule"])
+        .await?;
+    let _manager = lab.manager().await?;
+    lab.apply(json!({})).await?;
+    lab.until_revision(1).await?;
+    let waiting = eventually("Pods that no node takes", STEP, async || {
+        let waiting = unscheduled(&lab).await?;
+        // Those of NVIDIA's operator, and of the master and the collector of Node Feature Discovery.
+        ensure!(waiting.len() == 3, "{waiting:?}");
+        Ok(waiting)
+    })
+    .await?;
+    let nodes = lab.module().await?.status.context("no status")?.gpu_nodes;
+    ensure!(nodes.usable == 0, "{nodes:?} with {waiting:?}");
+
+    let toleration = json!({ "key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule" });
+    lab.apply(json!({ "nodes": { "tolerations": [toleration] } }))
+        .await?;
+    lab.until_status("Ready on tainted nodes", |status| {
+        status.state == State::Ready && status.gpu_nodes.summary == "2/2"
+    })
+    .await?;
+    eventually("every Pod to have a node", STEP, async || {
+        let waiting = unscheduled(&lab).await?;
+        ensure!(waiting.is_empty(), "{waiting:?}");
+        Ok(())
+    })
+    .await?;
+    // Its hook Jobs find a node, or Helm would wait for them in vain.
+    lab.delete().await
 }

@@ -195,6 +195,7 @@ fn going_back_ends_the_wait_unless_a_node_has_come_to_the_held_driver() {
         ready: 2,
         updated,
         driver: Some(DriverImage {
+            uid: String::new(),
             owner: "gardenlinux-precompiled".to_owned(),
             image: String::new(),
         }),

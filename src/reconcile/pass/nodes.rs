@@ -1,6 +1,7 @@
 //! The steps of a pass that are about nodes: by what they are judged, and their labels.
 
 use super::{Acted, Pass};
+use crate::act;
 use crate::nodes::NodeRules;
 use crate::plan::NodeLabel;
 
@@ -20,7 +21,7 @@ impl Pass<'_> {
         let Some(mandate) = (self.context.mandates)() else {
             return Acted::Interrupted;
         };
-        let results = self.context.actor.label_nodes(mandate, labels).await;
+        let results = act::nodes::label(&self.context.actor.client, mandate, labels).await;
         let now = self.now();
         for (label, result) in labels.iter().zip(results) {
             if let Err(error) = result {

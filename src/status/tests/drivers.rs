@@ -108,6 +108,7 @@ fn a_driver_that_is_not_the_wanted_one_is_not_ready() {
         ready: 1,
         updated: 1,
         driver: Some(DriverImage {
+            uid: String::new(),
             owner: owner.to_owned(),
             image: format!("ghcr.io/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver:{tag}"),
         }),

@@ -9,7 +9,6 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::Actor;
 use crate::api::FIELD_MANAGER;
 use crate::facts::{OPERANDS_LABEL, OPERANDS_OFF};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline};
@@ -19,13 +18,11 @@ use crate::plan::NodeLabel;
 /// Nodes that are labelled at once.
 const AT_ONCE: usize = 8;
 
-impl Actor {
-    /// Labels nodes, for which a mandate is used up. Each ends in its own way; one that is gone or has somebody else's label by now
-    /// is as it should be.
-    pub async fn label_nodes(&self, _: Mandate, labels: &[NodeLabel]) -> Vec<Result<(), ApiError>> {
-        let each: Vec<_> = labels.iter().map(|label| apply(&self.client, label)).collect();
-        futures::stream::iter(each).buffered(AT_ONCE).collect().await
-    }
+/// Labels nodes, for which a mandate is used up. Each ends in its own way; one that is gone or has somebody else's label by now
+/// is as it should be.
+pub async fn label(client: &Client, _: Mandate, labels: &[NodeLabel]) -> Vec<Result<(), ApiError>> {
+    let each: Vec<_> = labels.iter().map(|label| apply(client, label)).collect();
+    futures::stream::iter(each).buffered(AT_ONCE).collect().await
 }
 
 async fn apply(client: &Client, label: &NodeLabel) -> Result<(), ApiError> {
@@ -48,7 +45,8 @@ async fn apply(client: &Client, label: &NodeLabel) -> Result<(), ApiError> {
             tracing::info!(node, keep_out, "told NVIDIA's operator whether to keep off");
             Ok(())
         }
-        Err(error) if error.is_conflict() || error.is_not_found() => {
+        // No Node, another one of that name (its UID is immutable), or a label that somebody else owns.
+        Err(error) if error.is_conflict() || error.is_not_found() || error.is_invalid() => {
             tracing::debug!(node, %error, "the Node is another one, or its label somebody else's");
             Ok(())
         }
