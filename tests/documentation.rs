@@ -30,6 +30,7 @@ const NO_REASONS: &[&str] = &[
     "ClusterPolicy",
     "ClusterRole",
     "CustomResourceDefinition",
+    "DaemonSet",
     "NVIDIADriver",
     "Namespace",
     "Node",
