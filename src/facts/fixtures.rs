@@ -55,6 +55,7 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         number,
         uid: number.to_string(),
         status: *status,
+        created: NOW,
         changed: NOW,
         fingerprint: Some(fingerprint.to_owned()),
         by: Some("gpu-manager-0".to_owned()),

@@ -37,6 +37,7 @@ struct Case {
     drift: DriftState,
     matrix: DriverMatrix,
     nodes: Option<NodesSpec>,
+    sightings: Sightings,
 }
 
 impl Case {
@@ -69,6 +70,7 @@ impl Case {
             drift: DriftState::default(),
             matrix: Catalogue::compiled_in().unwrap().drivers,
             nodes: None,
+            sightings: Sightings::default(),
         }
     }
 
@@ -93,6 +95,7 @@ impl Case {
                 driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
                 matrix: &self.matrix,
             },
+            sightings: &self.sightings,
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();
@@ -103,6 +106,20 @@ impl Case {
         );
         assert!(!computed.status.description.is_empty());
         computed
+    }
+
+    /// What one pass leaves to the next.
+    fn pass(&mut self) -> Computed {
+        let computed = self.compute();
+        self.previous = Some(computed.status.clone());
+        self.sightings = computed.sightings.clone();
+        computed
+    }
+
+    /// Time goes on until the status changes by itself.
+    fn wait(&mut self) {
+        let computed = self.pass();
+        self.now = computed.recheck.expect("a deadline");
     }
 
     fn state(&self) -> State {
@@ -136,8 +153,7 @@ fn upgrade(cause: Cause) -> Action {
 #[test]
 fn no_change_gives_an_equal_status() {
     let mut case = Case::deployed(vec![node("a", 1)]);
-    let first = case.compute();
-    case.previous = Some(first.status.clone());
+    let first = case.pass();
     case.now = NOW + LATER;
     assert_eq!(case.compute(), first);
 }
@@ -285,8 +301,7 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
         "{}",
         status.description
     );
-    case.previous = Some(status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error, "what is stuck is said to be");
 }
 
@@ -312,8 +327,7 @@ fn a_step_on_the_way_is_named_and_bounded() {
         },
     };
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
 }
 
@@ -325,7 +339,6 @@ fn somebody_elses_operation_is_bounded() {
         why: Wait::ForeignOperation(RevisionStatus::PendingUpgrade),
     };
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
 }

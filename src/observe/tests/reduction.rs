@@ -290,6 +290,7 @@ fn a_revision_is_read_from_labels() {
         number: 3,
         uid: "u-3".to_owned(),
         status: RevisionStatus::PendingUpgrade,
+        created: at("2026-11-30T08:00:00Z"),
         changed: at("2026-11-30T08:05:00Z"),
         fingerprint: Some("abc".to_owned()),
         by: Some("gpu-manager-0".to_owned()),

@@ -134,11 +134,9 @@ impl<'a> Stack<'a> {
                 unready(*part, &pods, not_ready(*part))
             })
         };
-        let nothing_announced = || {
-            let plugin = pods.iter().filter(|pod| pod.part == Part::DevicePlugin);
-            let since = plugin.map(|pod| pod.since).max();
-            (node.allocatable == 0).then(|| Finding::passing(NodeReason::NoAllocatableGpu, since))
-        };
+        // The device plugin may have been ready for days: a kubelet that starts anew announces none until it has registered again.
+        let nothing_announced =
+            || (node.allocatable == 0).then(|| Finding::passing(NodeReason::NoAllocatableGpu, None));
         let found = driver().or_else(others).or_else(nothing_announced)?;
         // Without labels NVIDIA's operator puts no Pod there, so they are what is missing first.
         if pods.iter().any(|pod| pod.part != Part::NodeFeatureDiscovery) {

@@ -6,17 +6,20 @@
 mod judge;
 mod pools;
 mod reason;
+mod standing;
 mod words;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::Report;
 use super::operands::{Operands, STARTING_LIMIT};
+use super::sightings::Sighted;
 use crate::api::{DriverMode, State};
 use crate::desired::Desired;
 use crate::facts::{DriverChange, NodeFacts, OperandPods};
 use crate::nodes::Support;
 use judge::{Finding, Stack};
+use standing::{Standing, Times, standing};
 
 pub use reason::{Affair, NodeReason};
 
@@ -25,25 +28,6 @@ mod tests;
 
 /// How long a driver change may take at most, however many nodes there are.
 const LONGEST_CHANGE: SignedDuration = SignedDuration::from_hours(24);
-
-/// What is expected of a node now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
-    /// Pods can get its GPUs.
-    Usable,
-    /// Its machine is being removed: it counts no more.
-    Leaving,
-    /// Somebody wants it to take no part: it does not count.
-    Excluded,
-    /// Not usable, but younger than the release and within its time: it does not count yet.
-    Starting { until: Timestamp },
-    /// Not usable, and within its time.
-    Rolling { until: Timestamp, why: Finding },
-    /// Its driver is being replaced: neither late nor for a user to uncordon.
-    Changing,
-    /// Not usable, and waiting changes nothing, or its time is up.
-    Lost(Finding),
-}
 
 /// A node with all that is known of it.
 struct Judged<'a> {
@@ -63,9 +47,10 @@ pub struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    /// `since`: when the release last changed; `not_ready_since`: since when not all was ready.
-    pub fn sort(report: &Report<'a>, since: Timestamp, not_ready_since: Timestamp) -> Self {
+    /// Judges every GPU node.
+    pub fn sort(report: &Report<'a>, sighted: &mut Sighted<'_>) -> Self {
         let observed = report.observed;
+        let times = Times::of(report);
         let none = OperandPods::default();
         let desired = report.desired.ok();
         // The labels outlive the driver that they speak of.
@@ -76,14 +61,14 @@ impl<'a> Nodes<'a> {
             Some(pods) => Stack::of(&observed.daemon_sets, pods, managed),
             None => Stack::of(&[], &none, managed),
         };
-        let judged = |node: &'a NodeFacts| {
+        let mut judged = |node: &'a NodeFacts| {
             let verdict = report.rules.judge(node);
             let change = node.driver_change.filter(|_| managed);
             let standing = match stack.find(node, verdict.kept_out.as_ref()) {
                 _ if node.leaving => Standing::Leaving,
                 Some(found) if found.reason == NodeReason::Excluded => Standing::Excluded,
                 None => Standing::Usable,
-                Some(found) => standing(node, found, report.now, since, not_ready_since),
+                Some(found) => standing(node, found, times, sighted),
             };
             Judged {
                 node,
@@ -95,7 +80,7 @@ impl<'a> Nodes<'a> {
             }
         };
         Self {
-            all: observed.gpu_nodes.iter().map(judged).collect(),
+            all: observed.gpu_nodes.iter().map(&mut judged).collect(),
             desired,
             pods: observed.operand_pods.as_ref(),
             is_installed: observed.release.latest().is_some(),
@@ -116,12 +101,12 @@ impl<'a> Nodes<'a> {
         self.count(|standing| *standing == Standing::Usable)
     }
 
-    /// The verdict where nodes alone decide it.
-    pub fn judge(&self, now: Timestamp, not_ready_since: Timestamp) -> Option<Operands> {
+    /// The verdict where nodes alone decide it. `since`: when the release last changed.
+    pub fn judge(&self, now: Timestamp, since: Timestamp, sighted: &mut Sighted<'_>) -> Option<Operands> {
         let judged = if self.count(|standing| matches!(standing, Standing::Lost(_))) > 0 {
             self.lost()
         } else if self.all.iter().any(|judged| judged.is_changing) {
-            self.changing(now, not_ready_since)
+            self.changing(now, since, sighted)
         } else if self.count(|standing| matches!(standing, Standing::Rolling { .. })) > 0 {
             let message = self.rolling_words();
             Operands::not(State::Processing, "RollingOut", message)
@@ -143,7 +128,13 @@ impl<'a> Nodes<'a> {
             .next()
             .filter(|first| reasons.all(|other| other == *first));
         let is_technical = lost().all(|reason| reason.affair() == Affair::Technical);
-        let state = if self.usable() == 0 && is_technical {
+        let hopeful = |standing: &Standing| {
+            !matches!(
+                standing,
+                Standing::Leaving | Standing::Excluded | Standing::Lost(_)
+            )
+        };
+        let state = if self.count(hopeful) == 0 && is_technical {
             State::Error
         } else {
             State::Warning
@@ -152,12 +143,15 @@ impl<'a> Nodes<'a> {
         Operands::not(state, reason, self.lost_words())
     }
 
-    fn changing(&self, now: Timestamp, not_ready_since: Timestamp) -> Operands {
+    fn changing(&self, now: Timestamp, since: Timestamp, sighted: &mut Sighted<'_>) -> Operands {
+        let reason = NodeReason::UpgradeInProgress.as_str();
+        let open = self.all.iter().filter(|judged| judged.is_changing);
+        let begun = open.map(|judged| sighted.since(&judged.node.uid, reason)).min();
         let nodes = i32::try_from(self.total()).unwrap_or(i32::MAX);
-        let limit = not_ready_since + STARTING_LIMIT.saturating_mul(nodes).min(LONGEST_CHANGE);
+        let limit = STARTING_LIMIT.saturating_mul(nodes).min(LONGEST_CHANGE);
         Operands::not(State::Processing, "DriverRollingOut", self.changing_words()).until(
             now,
-            limit,
+            begun.map_or(since, |begun| begun.max(since)) + limit,
             State::Warning,
         )
     }
@@ -199,35 +193,5 @@ impl<'a> Nodes<'a> {
             recheck: times.chain(operands.recheck).min(),
             ..operands
         }
-    }
-}
-
-fn standing(
-    node: &NodeFacts,
-    found: Finding,
-    now: Timestamp,
-    since: Timestamp,
-    not_ready_since: Timestamp,
-) -> Standing {
-    if found.reason == NodeReason::UpgradeInProgress {
-        return Standing::Changing;
-    }
-    let Some(limit) = found.limit else {
-        return Standing::Lost(found);
-    };
-    let start = node.created + STARTING_LIMIT;
-    if node.created > since && now < start {
-        return Standing::Starting { until: start };
-    }
-    // A node that has announced GPUs was usable before, and of what is missing altogether nothing tells since when.
-    let lost = found
-        .since
-        .or_else(|| (node.capacity > 0).then_some(not_ready_since));
-    let begin = node.created.max(since);
-    let until = lost.map_or(begin, |lost| lost.max(begin)) + limit;
-    if now < until {
-        Standing::Rolling { until, why: found }
-    } else {
-        Standing::Lost(found)
     }
 }

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::judge::Stack;
+use super::standing::Times;
 use super::*;
 use crate::facts::fixtures::{DRIVER_IMAGE, NOW, daemon_sets, node, pod, ready_pods};
 use crate::facts::{FeatureLabels, OperandPod, Part, PodState};
 use crate::nodes::{Impossible, KeptOut};
+use crate::status::Sightings;
 
 /// A node with its Pods, in a cluster with every DaemonSet of NVIDIA's.
 struct Case {
@@ -307,26 +309,50 @@ fn a_driver_change_hides_what_belongs_to_it_and_no_more() {
 fn what_passes_has_its_time_from_when_it_began() {
     let hours = |hours| NOW + SignedDuration::from_hours(hours);
     let begin = hours(10);
-    let mut old = node("a", 1);
-    let standing = |node: &NodeFacts, since, at| {
+    let old = node("a", 1);
+    let standing = |node: &NodeFacts, since, at, first| {
         let found = Finding {
             since,
             ..Case::part(Part::Driver, PodState::Starting).find().unwrap()
         };
-        standing(node, found, at, NOW, begin)
+        let times = Times {
+            now: at,
+            installed: NOW,
+            changed: hours(1),
+        };
+        let unknown = Sightings::default();
+        standing(node, found, times, &mut Sighted::new(&unknown, at, first))
     };
     let until = begin + STARTING_LIMIT;
     // A Pod that was made anew ten hours after node and release.
-    let rolling = standing(&old, Some(begin), begin);
+    let rolling = standing(&old, Some(begin), begin, NOW);
     assert!(matches!(rolling, Standing::Rolling { until: found, .. } if found == until));
-    assert!(matches!(standing(&old, Some(begin), until), Standing::Lost(_)));
-    // Nothing tells since when, but it has announced GPUs: since it was first seen.
-    assert!(matches!(standing(&old, None, begin), Standing::Rolling { .. }));
-    old.capacity = 0;
-    assert!(matches!(standing(&old, None, begin), Standing::Lost(_)));
+    assert!(matches!(
+        standing(&old, Some(begin), until, NOW),
+        Standing::Lost(_)
+    ));
+    // No object tells since when: since it was first seen.
+    assert!(matches!(
+        standing(&old, None, begin, begin),
+        Standing::Rolling { .. }
+    ));
+    assert!(matches!(standing(&old, None, until, begin), Standing::Lost(_)));
+    // The release has changed lately.
+    assert!(matches!(
+        standing(&old, Some(NOW), hours(1), NOW),
+        Standing::Rolling { .. }
+    ));
     let mut young = node("b", 0);
-    young.created = begin;
-    let starting = standing(&young, Some(begin), begin);
-    assert_eq!(starting, Standing::Starting { until });
-    assert!(matches!(standing(&young, Some(begin), until), Standing::Lost(_)));
+    young.created = NOW + SignedDuration::from_mins(50);
+    let starting = standing(&young, None, hours(1), hours(1));
+    let until = young.created + STARTING_LIMIT;
+    assert_eq!(
+        starting,
+        Standing::Starting { until },
+        "older than the revision only"
+    );
+    assert!(matches!(
+        standing(&young, None, hours(10), NOW),
+        Standing::Lost(_)
+    ));
 }

@@ -25,7 +25,7 @@ fn a_driver_change_may_take_long_on_many_nodes_and_asks_nobody_to_uncordon() {
         description.contains("0 of 4 done (a cordoned for it); 3 of 4 GPU nodes"),
         "{description}"
     );
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.now, NOW + STARTING_LIMIT * 4);
     assert_eq!(case.state(), State::Warning);
 }
@@ -81,8 +81,7 @@ fn ready_of_cluster_policy_says_nothing_of_the_driver_object() {
             .description
             .contains("Waiting for driver pod")
     );
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Warning);
     case.observed.drivers = vec![driver_object(Some("ready"))];
     assert_eq!(case.state(), State::Ready);

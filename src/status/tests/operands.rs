@@ -1,6 +1,7 @@
 //! What NVIDIA's operands and the GPU nodes lead to.
 
 use super::*;
+use crate::facts::{OperandPods, Part, PodState};
 
 #[test]
 fn all_nodes_usable_is_ready() {
@@ -44,9 +45,8 @@ fn ready_of_cluster_policy_alone_is_not_believed() {
 #[test]
 fn processing_ends_in_a_state_that_names_the_nodes() {
     let mut case = Case::deployed(vec![node("a", 0), node("b", 1)]);
-    let recheck = case.compute().recheck.unwrap();
-    assert_eq!(recheck, NOW + STARTING_LIMIT);
-    case.now = recheck;
+    case.wait();
+    assert_eq!(case.now, NOW + STARTING_LIMIT);
     assert_eq!(case.state(), State::Warning);
     assert!(
         case.compute()
@@ -93,7 +93,7 @@ fn a_node_that_joins_does_not_flap_the_state() {
     assert_eq!(case.state(), State::Ready);
     assert_eq!(case.reason(ConditionType::OperandsReady), "NodesStarting");
     assert_eq!(case.compute().recheck, Some(case.now + STARTING_LIMIT));
-    case.now += STARTING_LIMIT;
+    case.wait();
     assert_eq!(case.state(), State::Warning);
 }
 
@@ -102,7 +102,7 @@ fn a_silent_controller_is_an_error_after_its_time() {
     let mut case = Case::deployed(vec![]);
     case.observed.policies[0].state = None;
     assert_eq!(case.state(), State::Processing);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
     assert_eq!(case.reason(ConditionType::OperandsReady), "OperatorNotReporting");
 }
@@ -116,8 +116,7 @@ fn not_ready_operands_become_a_warning_in_their_time_even_long_after_the_install
     case.observed.policies[0].error =
         Some(("OperandNotReady".to_owned(), "[state-dcgm-exporter]".to_owned()));
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     let status = case.compute().status;
     assert_eq!(status.state, State::Warning);
     assert!(
@@ -125,4 +124,53 @@ fn not_ready_operands_become_a_warning_in_their_time_even_long_after_the_install
         "{}",
         status.description
     );
+}
+
+#[test]
+fn a_kubelet_that_starts_anew_is_given_its_time_though_the_device_plugin_is_ready_for_days() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.observed.daemon_sets = fixtures::daemon_sets();
+    case.observed.operand_pods = Some(OperandPods::new(fixtures::ready_pods("a")));
+    case.pass();
+    case.now = NOW + LATER * 100;
+    case.observed.gpu_nodes[0].allocatable = 0;
+    case.observed.gpu_nodes[0].capacity = 0;
+    assert_eq!(case.state(), State::Processing);
+    case.wait();
+    assert_eq!(case.state(), State::Error);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "NoAllocatableGpu");
+}
+
+#[test]
+fn an_old_trouble_takes_no_time_from_a_new_one() {
+    let mut foreign = node("b", 0);
+    foreign.system.os_image = "Ubuntu 24.04.2 LTS".to_owned();
+    let mut case = Case::deployed(vec![node("a", 1), foreign]);
+    case.pass();
+    case.now = NOW + LATER * 100;
+    assert_eq!(case.pass().status.state, State::Warning);
+    // Its kernel has changed in place, and no driver Pod for it has come.
+    case.observed.gpu_nodes[0].allocatable = 0;
+    assert!(!case.compute().status.description.contains("(a)"));
+    assert_eq!(
+        case.reason(ConditionType::OperandsReady),
+        "ForeignOperatingSystem"
+    );
+    case.wait();
+    assert_eq!(case.reason(ConditionType::OperandsReady), "NodesNotUsable");
+    // Nor do NVIDIA's own words inherit its age.
+    case.observed.gpu_nodes = vec![node("a", 1)];
+    case.observed.policies[0].state = Some("notReady".to_owned());
+    assert_eq!(case.state(), State::Processing);
+}
+
+#[test]
+fn one_broken_node_is_no_error_while_others_are_within_their_time() {
+    let mut case = Case::deployed(vec![node("a", 0), node("b", 0)]);
+    case.observed.daemon_sets = fixtures::daemon_sets();
+    let crashing = fixtures::pod("a", Part::Driver, PodState::CrashLoop { restarts: 8 });
+    case.observed.operand_pods = Some(OperandPods::new(vec![crashing]));
+    assert_eq!(case.state(), State::Warning);
+    case.wait();
+    assert_eq!(case.state(), State::Error);
 }

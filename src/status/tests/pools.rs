@@ -84,8 +84,7 @@ fn a_missing_image_is_a_warning_at_once_that_names_it_also_where_no_node_is_left
     };
     case.observed.operand_pods = Some(OperandPods::new(vec![pod("b", Part::Driver, state)]));
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert!(case.now < NOW + STARTING_LIMIT);
     assert_eq!(case.state(), State::Warning);
 }
@@ -101,7 +100,7 @@ fn a_driver_that_never_starts_is_an_error_after_its_time_where_no_node_is_left()
         description.contains("being set up: the driver ends again and again (a)"),
         "{description}"
     );
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
     assert_eq!(case.reason(ConditionType::OperandsReady), "DriverCrashLoop");
     // Five minutes of pauses need no further proof.
@@ -249,7 +248,7 @@ fn pods_that_cannot_be_seen_are_said_and_nothing_is_guessed() {
     assert_eq!(case.state(), State::Processing, "the RoleBinding is young");
     assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");
     assert_eq!(case.reason(ConditionType::OperandsReady), "Forbidden");
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
 }
 
