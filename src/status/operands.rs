@@ -21,6 +21,10 @@ pub const STARTING_LIMIT: SignedDuration = SignedDuration::from_mins(25);
 /// How long NVIDIA's controller may take until it reports.
 const CONTROLLER_LIMIT: SignedDuration = SignedDuration::from_mins(10);
 
+/// Reason of NVIDIA's condition `Error` where its controller cannot go on (`internal/conditions` of gpu-operator v26.7.0); all others
+/// say that a part is not ready yet.
+const RECONCILE_FAILED: &str = "ReconcileFailed";
+
 /// The verdict, the state that it leads to, and when it changes by itself.
 pub struct Operands {
     pub verdict: Verdict,
@@ -128,7 +132,22 @@ fn judge_stack(
         return silent("NVIDIADriver", now, since);
     }
 
-    if let Some(judged) = nodes.judge(now, since, sighted) {
+    if let Some(mut judged) = nodes.judge(now, since, sighted) {
+        // What keeps NVIDIA's operator from going on may be why the nodes are not ready.
+        let errors = [
+            policy.and_then(|policy| policy.error.as_ref()),
+            driver.and_then(|driver| driver.error.as_ref()),
+        ];
+        if let Some((_, message)) = errors
+            .into_iter()
+            .flatten()
+            .find(|(reason, _)| reason == RECONCILE_FAILED)
+        {
+            judged.verdict.message = format!(
+                "{}; NVIDIA's gpu-operator says: {message}",
+                judged.verdict.message
+            );
+        }
         return judged;
     }
     let mut limit = |reason| since.max(sighted.since("", reason)) + STARTING_LIMIT;

@@ -5,8 +5,8 @@ use super::*;
 use crate::api::{NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
-use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
+use crate::facts::{NodeFacts, OperandPods};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 use crate::plan::{Action, Cause, Failure, Foreign};
@@ -53,6 +53,12 @@ impl Case {
         let mut observed = fixtures::observed();
         observed.release = fixtures::history(&[RevisionStatus::Deployed], "f");
         observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
+        let working = nodes.iter().filter(|node| node.allocatable > 0);
+        let pods = working
+            .flat_map(|node| fixtures::ready_pods(&node.name))
+            .collect();
+        observed.operand_pods = Some(OperandPods::new(pods));
+        observed.daemon_sets = fixtures::daemon_sets();
         observed.gpu_nodes = nodes;
         Self {
             now: NOW,

@@ -3,6 +3,7 @@
 //! `judge` finds what is missing on each; here that is measured against the time that it may take, and all nodes together become
 //! one verdict. What of it a user is told of each worker pool is in `pools`.
 
+mod cause;
 mod judge;
 mod pools;
 mod reason;
@@ -18,7 +19,7 @@ use crate::api::{DriverMode, State};
 use crate::desired::Desired;
 use crate::facts::{DriverChange, NodeFacts, OperandPods};
 use crate::nodes::Support;
-use judge::{Finding, Stack};
+use judge::Stack;
 use standing::{Standing, Times, standing};
 
 pub use reason::{Affair, NodeReason};
@@ -34,6 +35,8 @@ struct Judged<'a> {
     node: &'a NodeFacts,
     standing: Standing,
     support: Support,
+    /// What NVIDIA's operator says of replacing its driver, where it has one from there.
+    change: Option<DriverChange>,
     /// Its driver is being replaced or will be, also where the old one still works.
     is_changing: bool,
 }
@@ -66,14 +69,17 @@ impl<'a> Nodes<'a> {
             let change = node.driver_change.filter(|_| managed);
             let standing = match stack.find(node, verdict.kept_out.as_ref()) {
                 _ if node.leaving => Standing::Leaving,
-                Some(found) if found.reason == NodeReason::Excluded => Standing::Excluded,
+                Some(found) if matches!(found.cause.reason, NodeReason::Excluded | NodeReason::Rejoining) => {
+                    Standing::Excluded(found.cause.reason)
+                }
                 None => Standing::Usable,
                 Some(found) => standing(node, found, times, sighted),
             };
             Judged {
                 node,
                 support: verdict.support,
-                is_changing: !matches!(standing, Standing::Leaving | Standing::Excluded)
+                change,
+                is_changing: !matches!(standing, Standing::Leaving | Standing::Excluded(_))
                     && node.ready
                     && matches!(change, Some(DriverChange::Waiting | DriverChange::UnderWay)),
                 standing,
@@ -93,7 +99,7 @@ impl<'a> Nodes<'a> {
 
     /// Nodes that are there to stay and take part.
     pub fn total(&self) -> usize {
-        self.count(|standing| !matches!(standing, Standing::Leaving | Standing::Excluded))
+        self.count(|standing| !matches!(standing, Standing::Leaving | Standing::Excluded(_)))
     }
 
     /// Those of them whose GPUs Pods can get.
@@ -101,11 +107,23 @@ impl<'a> Nodes<'a> {
         self.count(|standing| *standing == Standing::Usable)
     }
 
+    /// Those of them for which there can be a driver.
+    fn with_driver(&self) -> usize {
+        self.total()
+            - self
+                .count(|standing| matches!(standing, Standing::Lost(why) if why.cause.reason.is_impossible()))
+    }
+
+    /// Nodes whose driver is being replaced or will be.
+    fn changes(&self) -> impl Iterator<Item = &Judged<'a>> {
+        self.all.iter().filter(|judged| judged.is_changing)
+    }
+
     /// The verdict where nodes alone decide it. `since`: when the release last changed.
     pub fn judge(&self, now: Timestamp, since: Timestamp, sighted: &mut Sighted<'_>) -> Option<Operands> {
         let judged = if self.count(|standing| matches!(standing, Standing::Lost(_))) > 0 {
             self.lost()
-        } else if self.all.iter().any(|judged| judged.is_changing) {
+        } else if self.changes().next().is_some() {
             self.changing(now, since, sighted)
         } else if self.count(|standing| matches!(standing, Standing::Rolling { .. })) > 0 {
             let message = self.rolling_words();
@@ -119,19 +137,19 @@ impl<'a> Nodes<'a> {
     fn lost(&self) -> Operands {
         let lost = || {
             self.all.iter().filter_map(|judged| match &judged.standing {
-                Standing::Lost(found) => Some(found.reason),
+                Standing::Lost(found) => Some(&found.cause),
                 _ => None,
             })
         };
-        let mut reasons = lost();
+        let mut reasons = lost().map(|cause| cause.reason);
         let first = reasons
             .next()
             .filter(|first| reasons.all(|other| other == *first));
-        let is_technical = lost().all(|reason| reason.affair() == Affair::Technical);
+        let is_technical = lost().all(|cause| cause.affair() == Affair::Technical);
         let hopeful = |standing: &Standing| {
             !matches!(
                 standing,
-                Standing::Leaving | Standing::Excluded | Standing::Lost(_)
+                Standing::Leaving | Standing::Excluded(_) | Standing::Lost(_)
             )
         };
         let state = if self.count(hopeful) == 0 && is_technical {
@@ -140,14 +158,20 @@ impl<'a> Nodes<'a> {
             State::Warning
         };
         let reason = first.map_or("NodesNotUsable", NodeReason::as_str);
-        Operands::not(state, reason, self.lost_words())
+        let mut words = self.lost_words();
+        if self.changes().next().is_some() {
+            words = format!("{words}; {}", self.changing_words());
+        }
+        Operands::not(state, reason, words)
     }
 
     fn changing(&self, now: Timestamp, since: Timestamp, sighted: &mut Sighted<'_>) -> Operands {
         let reason = NodeReason::UpgradeInProgress.as_str();
-        let open = self.all.iter().filter(|judged| judged.is_changing);
-        let begun = open.map(|judged| sighted.since(&judged.node.uid, reason)).min();
-        let nodes = i32::try_from(self.total()).unwrap_or(i32::MAX);
+        let begun = self
+            .changes()
+            .map(|judged| sighted.since(&judged.node.uid, reason))
+            .min();
+        let nodes = i32::try_from(self.with_driver()).unwrap_or(i32::MAX);
         let limit = STARTING_LIMIT.saturating_mul(nodes).min(LONGEST_CHANGE);
         Operands::not(State::Processing, "DriverRollingOut", self.changing_words()).until(
             now,
@@ -164,7 +188,7 @@ impl<'a> Nodes<'a> {
     /// The verdict where nothing is wrong.
     pub fn good(&self) -> Operands {
         let (usable, total) = (self.usable(), self.total());
-        let ready = if total == 0 && self.count(|standing| *standing == Standing::Excluded) > 0 {
+        let ready = if total == 0 && self.count(|standing| matches!(standing, Standing::Excluded(_))) > 0 {
             Operands::ready(
                 "NoGpuNodes",
                 "all GPU nodes are left out by spec.nodes or by their labels",

@@ -16,8 +16,8 @@ pub enum Standing {
     Usable,
     /// Its machine is being removed: it counts no more.
     Leaving,
-    /// Somebody wants it to take no part: it does not count.
-    Excluded,
+    /// It is to take no part, or not yet: it does not count.
+    Excluded(NodeReason),
     /// Not usable, but it has just joined, and is within its time: it does not count yet.
     Starting { until: Timestamp },
     /// Not usable, and within its time.
@@ -55,7 +55,7 @@ impl Times {
 
 /// Where a node stands on which that is missing.
 pub fn standing(node: &NodeFacts, found: Finding, times: Times, sighted: &mut Sighted<'_>) -> Standing {
-    if found.reason == NodeReason::UpgradeInProgress {
+    if found.cause.reason == NodeReason::UpgradeInProgress {
         return Standing::Changing;
     }
     let Some(limit) = found.limit else {
@@ -63,7 +63,7 @@ pub fn standing(node: &NodeFacts, found: Finding, times: Times, sighted: &mut Si
     };
     let lost = found
         .since
-        .unwrap_or_else(|| sighted.since(&node.uid, found.reason.as_str()));
+        .unwrap_or_else(|| sighted.since(&node.uid, found.cause.reason.as_str()));
     let start = node.created + STARTING_LIMIT;
     if node.created > times.installed && times.now < start {
         return Standing::Starting { until: start };

@@ -1,7 +1,7 @@
 //! What NVIDIA's operands and the GPU nodes lead to.
 
 use super::*;
-use crate::facts::{OperandPods, Part, PodState};
+use crate::facts::{Part, PodState};
 
 #[test]
 fn all_nodes_usable_is_ready() {
@@ -60,7 +60,7 @@ fn processing_ends_in_a_state_that_names_the_nodes() {
         State::Error,
         "no node is usable for a technical cause"
     );
-    case.observed.gpu_nodes[0] = node("a", 1);
+    let mut case = Case::deployed(vec![node("a", 1)]);
     case.observed.gpu_nodes[0].schedulable = false;
     assert_eq!(case.state(), State::Warning, "a cordon is a user's to undo");
 }
@@ -73,7 +73,7 @@ fn a_cordon_is_told_at_once_since_nothing_is_being_set_up_behind_it() {
     assert_eq!(case.reason(ConditionType::OperandsReady), "Cordoned");
     let description = case.compute().status.description;
     assert!(
-        description.contains("1 of 2 GPU nodes cannot be used: cordoned (a), uncordon them"),
+        description.contains("1 of 2 GPU nodes cannot be used: the node is cordoned, so that no Pod can start there (a), run kubectl uncordon"),
         "{description}"
     );
     // The operands do start on a cordoned node.
@@ -129,8 +129,6 @@ fn not_ready_operands_become_a_warning_in_their_time_even_long_after_the_install
 #[test]
 fn a_kubelet_that_starts_anew_is_given_its_time_though_the_device_plugin_is_ready_for_days() {
     let mut case = Case::deployed(vec![node("a", 1)]);
-    case.observed.daemon_sets = fixtures::daemon_sets();
-    case.observed.operand_pods = Some(OperandPods::new(fixtures::ready_pods("a")));
     case.pass();
     case.now = NOW + LATER * 100;
     case.observed.gpu_nodes[0].allocatable = 0;
@@ -149,8 +147,8 @@ fn an_old_trouble_takes_no_time_from_a_new_one() {
     case.pass();
     case.now = NOW + LATER * 100;
     assert_eq!(case.pass().status.state, State::Warning);
-    // Its kernel has changed in place, and no driver Pod for it has come.
-    case.observed.gpu_nodes[0].allocatable = 0;
+    // No driver Pod for the kernel that it has now.
+    case.observed.gpu_nodes[0].system.kernel = "6.18.41-cloud-amd64".to_owned();
     assert!(!case.compute().status.description.contains("(a)"));
     assert_eq!(
         case.reason(ConditionType::OperandsReady),
@@ -160,6 +158,7 @@ fn an_old_trouble_takes_no_time_from_a_new_one() {
     assert_eq!(case.reason(ConditionType::OperandsReady), "NodesNotUsable");
     // Nor do NVIDIA's own words inherit its age.
     case.observed.gpu_nodes = vec![node("a", 1)];
+    case.pass();
     case.observed.policies[0].state = Some("notReady".to_owned());
     assert_eq!(case.state(), State::Processing);
 }
@@ -167,10 +166,30 @@ fn an_old_trouble_takes_no_time_from_a_new_one() {
 #[test]
 fn one_broken_node_is_no_error_while_others_are_within_their_time() {
     let mut case = Case::deployed(vec![node("a", 0), node("b", 0)]);
-    case.observed.daemon_sets = fixtures::daemon_sets();
     let crashing = fixtures::pod("a", Part::Driver, PodState::CrashLoop { restarts: 8 });
     case.observed.operand_pods = Some(OperandPods::new(vec![crashing]));
     assert_eq!(case.state(), State::Warning);
     case.wait();
     assert_eq!(case.state(), State::Error);
+}
+
+#[test]
+fn what_keeps_nvidias_operator_from_going_on_is_told_beside_the_nodes() {
+    let mut case = Case::deployed(vec![node("a", 0)]);
+    case.observed.policies[0].state = Some("notReady".to_owned());
+    let mut told = |reason: &str| {
+        case.observed.policies[0].error = Some((reason.to_owned(), "pods is forbidden".to_owned()));
+        case.compute().status.description
+    };
+    assert!(told("ReconcileFailed").ends_with("; NVIDIA's gpu-operator says: pods is forbidden"));
+    assert!(!told("OperandNotReady").contains("forbidden"));
+    case.observed.policies[0].error = None;
+    let error = Some(("ReconcileFailed".to_owned(), "two drivers".to_owned()));
+    case.observed.drivers = vec![crate::facts::DriverFacts {
+        name: "gardenlinux-precompiled".to_owned(),
+        owner: Some(owner(RELEASE_NAME)),
+        state: Some("notReady".to_owned()),
+        error,
+    }];
+    assert!(case.compute().status.description.ends_with(": two drivers"));
 }
