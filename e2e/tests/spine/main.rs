@@ -27,6 +27,7 @@ mod quiet;
 mod readiness;
 mod recovery;
 mod replicas;
+mod samples;
 mod start;
 mod surface;
 mod upgrade;
