@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::api::GpuModuleStatus;
 use crate::facts::{Comparison, ExistingRelease, Orphans, WorkFacts};
 use crate::plan::{Attempts, DriftState, Labelled, Settling, WORK_LOOK};
-use crate::status::Ended;
+use crate::status::{Ended, Sightings};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -40,6 +40,8 @@ pub struct Memory {
     pub drift: DriftState,
     /// Labels that were set on nodes or taken off lately.
     pub labelled: Labelled,
+    /// Since when what is wrong was seen, where no object tells it.
+    pub sightings: Sightings,
     /// What has been done to the release and is not in the status yet, oldest first.
     pub ended: Vec<Ended>,
     /// The status as last written; the object in the watch's cache may be older.
@@ -62,6 +64,7 @@ impl Memory {
             orphans: None,
             drift: DriftState::default(),
             labelled: Labelled::default(),
+            sightings: Sightings::default(),
             ended: Vec::new(),
             written: None,
         }

@@ -55,6 +55,7 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         number,
         uid: number.to_string(),
         status: *status,
+        created: NOW,
         changed: NOW,
         fingerprint: Some(fingerprint.to_owned()),
         by: Some("gpu-manager-0".to_owned()),
@@ -170,7 +171,6 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
             os_image: "Garden Linux 2150.7.0".to_owned(),
             kernel: "6.18.38-cloud-amd64".to_owned(),
             architecture: "amd64".to_owned(),
-            runtime: "containerd://2.1.4".to_owned(),
         },
         features: FeatureLabels::Complete,
         gpu: GpuLabels::default(),
@@ -183,5 +183,7 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
         capacity: allocatable,
         allocatable,
         driver_change: None,
+        has_own_driver: false,
+        machine_update: None,
     }
 }

@@ -19,8 +19,8 @@ pub use existing::{ExistingContent, ExistingRelease};
 pub use few::first_few;
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
-    DRIVER_CHANGE_LABEL, DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OPERANDS_OFF,
-    OperandsLabel, SystemFacts, is_gpu_resource, labels_tell_gpu,
+    DRIVER_CHANGE_LABEL, DriverChange, FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL,
+    OPERANDS_OFF, OperandsLabel, SystemFacts, is_gpu_resource, labels_tell_gpu, labels_tell_own_driver,
 };
 pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};

@@ -12,6 +12,7 @@ mod installed;
 mod left_out;
 mod nodes;
 mod operands;
+mod sightings;
 mod unreadable;
 
 use jiff::Timestamp;
@@ -28,10 +29,13 @@ use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
 use drifted::Drifted;
 use installed::Installed;
+use nodes::Nodes;
 use operands::Operands;
+use sightings::Sighted;
 
 pub use history::Ended;
 pub use operands::STARTING_LIMIT;
+pub use sightings::Sightings;
 pub use unreadable::unreadable;
 
 #[cfg(test)]
@@ -75,6 +79,8 @@ pub struct Report<'a> {
     pub rules: NodeRules<'a>,
     /// Labels that were set on nodes or taken off lately.
     pub labelled: &'a Labelled,
+    /// What was wrong when the status was last computed.
+    pub sightings: &'a Sightings,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }
@@ -86,12 +92,15 @@ pub struct Computed {
     pub status: GpuModuleStatus,
     /// When a deadline passes that the status depends on.
     pub recheck: Option<Timestamp>,
+    /// What is wrong, to be remembered for the next one.
+    pub sightings: Sightings,
 }
 
 /// Computes the status.
 pub fn compute(report: &Report<'_>) -> Computed {
-    let nodes = operands::sort_nodes(report);
-    let operands = operands::judge(report, &nodes);
+    let mut sighted = Sighted::new(report.sightings, report.now, operands::not_ready_since(report));
+    let nodes = Nodes::sort(report, &mut sighted);
+    let operands = operands::judge(report, &nodes, &mut sighted);
     let configured = configured(report);
     let installed = installed::judge(report);
     let drifted = drifted::judge(report);
@@ -141,7 +150,17 @@ pub fn compute(report: &Report<'_>) -> Computed {
         .flatten()
         .filter(|at| *at > report.now)
         .min();
-    Computed { status, recheck }
+    let sees_all = report.observed.unread.is_empty() && report.observed.operand_pods.is_some();
+    Computed {
+        status,
+        recheck,
+        // What could not be looked at is not gone.
+        sightings: if sees_all {
+            sighted.remembered()
+        } else {
+            report.sightings.clone()
+        },
+    }
 }
 
 fn count(number: usize) -> u32 {

@@ -5,8 +5,8 @@ use super::*;
 use crate::api::{NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
-use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
+use crate::facts::{NodeFacts, OperandPods};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 use crate::plan::{Action, Cause, Failure, Foreign};
@@ -39,6 +39,7 @@ struct Case {
     matrix: DriverMatrix,
     nodes: Option<NodesSpec>,
     labelled: Labelled,
+    sightings: Sightings,
 }
 
 impl Case {
@@ -54,6 +55,12 @@ impl Case {
         let mut observed = fixtures::observed();
         observed.release = fixtures::history(&[RevisionStatus::Deployed], "f");
         observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
+        let working = nodes.iter().filter(|node| node.allocatable > 0);
+        let pods = working
+            .flat_map(|node| fixtures::ready_pods(&node.name))
+            .collect();
+        observed.operand_pods = Some(OperandPods::new(pods));
+        observed.daemon_sets = fixtures::daemon_sets();
         observed.gpu_nodes = nodes;
         Self {
             now: NOW,
@@ -72,6 +79,7 @@ impl Case {
             matrix: Catalogue::compiled_in().unwrap().drivers,
             nodes: None,
             labelled: Labelled::default(),
+            sightings: Sightings::default(),
         }
     }
 
@@ -97,6 +105,7 @@ impl Case {
                 matrix: &self.matrix,
             },
             labelled: &self.labelled,
+            sightings: &self.sightings,
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();
@@ -107,6 +116,20 @@ impl Case {
         );
         assert!(!computed.status.description.is_empty());
         computed
+    }
+
+    /// What one pass leaves to the next.
+    fn pass(&mut self) -> Computed {
+        let computed = self.compute();
+        self.previous = Some(computed.status.clone());
+        self.sightings = computed.sightings.clone();
+        computed
+    }
+
+    /// Time goes on until the status changes by itself.
+    fn wait(&mut self) {
+        let computed = self.pass();
+        self.now = computed.recheck.expect("a deadline");
     }
 
     fn state(&self) -> State {
@@ -140,8 +163,7 @@ fn upgrade(cause: Cause) -> Action {
 #[test]
 fn no_change_gives_an_equal_status() {
     let mut case = Case::deployed(vec![node("a", 1)]);
-    let first = case.compute();
-    case.previous = Some(first.status.clone());
+    let first = case.pass();
     case.now = NOW + LATER;
     assert_eq!(case.compute(), first);
 }
@@ -289,8 +311,7 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
         "{}",
         status.description
     );
-    case.previous = Some(status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error, "what is stuck is said to be");
 }
 
@@ -316,8 +337,7 @@ fn a_step_on_the_way_is_named_and_bounded() {
         },
     };
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
 }
 
@@ -329,7 +349,6 @@ fn somebody_elses_operation_is_bounded() {
         why: Wait::ForeignOperation(RevisionStatus::PendingUpgrade),
     };
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
 }

@@ -10,7 +10,7 @@ use gpu_manager::facts::{DaemonSetRole, History, Observed, OperandPods, ReleaseF
 use gpu_manager::nodes::NodeRules;
 use gpu_manager::observe::reduce;
 use gpu_manager::plan::{DriftState, Labelled, Plan, Waiting};
-use gpu_manager::status::{self, Report, STARTING_LIMIT};
+use gpu_manager::status::{self, Report, STARTING_LIMIT, Sightings};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -103,6 +103,7 @@ fn judge(
             driver: Some(&desired.driver),
             matrix: &catalogue.drivers,
         },
+        sightings: &Sightings::default(),
         handled_reconcile_at: None,
     });
     Ok(computed.status)

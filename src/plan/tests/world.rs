@@ -338,6 +338,7 @@ impl<'a> World<'a> {
             number,
             uid: self.new_uid(),
             status,
+            created: self.now,
             changed: self.now,
             fingerprint: Some(fingerprint),
             by: Some("gpu-manager-0".to_owned()),
@@ -377,6 +378,7 @@ impl<'a> World<'a> {
             number,
             uid,
             status,
+            created: self.now,
             changed: self.now,
             ..target.clone()
         });

@@ -68,7 +68,11 @@ impl Pass<'_> {
         };
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
-        let Computed { status, recheck } = status::compute(&Report {
+        let Computed {
+            status,
+            recheck,
+            sightings,
+        } = status::compute(&Report {
             now,
             generation: self.generation,
             deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
@@ -85,8 +89,10 @@ impl Pass<'_> {
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             rules: self.node_rules(),
             labelled: &self.memory.labelled,
+            sightings: &self.memory.sightings,
             handled_reconcile_at: self.forced_by.as_deref(),
         });
+        self.memory.sightings = sightings;
         self.context.metrics.show(Some(&status));
         let mut news = News::default();
         if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {
