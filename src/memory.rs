@@ -104,7 +104,7 @@ impl Memory {
     /// GPU work that was seen a moment ago, so that events cause no new reads.
     pub fn known_work(&self, now: Timestamp) -> Option<WorkFacts> {
         let (work, at) = self.work.as_ref()?;
-        (now < *at + WORK_LOOK).then(|| work.clone())
+        (now < *at + WORK_LOOK).then(|| work.remembered())
     }
 }
 
@@ -116,7 +116,7 @@ fn next_comparison(now: Timestamp, jitter: f64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::NodeLabel;
+    use crate::plan::{LabelChange, NodeLabel};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -135,11 +135,11 @@ mod tests {
         let label = NodeLabel {
             node: "gpu-0".to_owned(),
             uid: "u".to_owned(),
-            keep_out: true,
+            change: LabelChange::KeepOut,
         };
         let mut memory = Memory::new("uid".to_owned(), NOW, 0.0);
         for (generation, at_once) in [(1, false), (2, true)] {
-            memory.labelled.tried(label.clone(), (), NOW, 0.0);
+            memory.labelled.tried(label.clone(), None, NOW, 0.0);
             memory.generation = 1;
             memory.observe_generation(generation);
             assert_eq!(memory.labelled.are_over(&label, NOW), at_once);

@@ -19,8 +19,8 @@ pub use existing::{ExistingContent, ExistingRelease};
 pub use few::first_few;
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
-    DriverChange, FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL, OPERANDS_OFF,
-    OperandsLabel, SystemFacts, is_gpu_resource, labels_tell_gpu, labels_tell_own_driver,
+    DRIVER_CHANGE_LABEL, DriverChange, FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL,
+    OPERANDS_OFF, OperandsLabel, SystemFacts, is_gpu_resource, labels_tell_gpu, labels_tell_own_driver,
 };
 pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
@@ -147,4 +147,11 @@ pub struct Observed {
     pub objects: BTreeMap<ObjectRef, Seen>,
     /// Version of the API server.
     pub kubernetes: MinorVersion,
+}
+
+impl Observed {
+    /// GPU nodes that NVIDIA's operator is not told to keep off: those on which a change of the driver interrupts what runs.
+    pub fn nodes_in_reach(&self) -> impl Iterator<Item = &NodeFacts> {
+        self.gpu_nodes.iter().filter(|node| !node.is_kept_off())
+    }
 }

@@ -110,6 +110,9 @@ pub const OPERANDS_LABEL: &str = "nvidia.com/gpu.deploy.operands";
 /// The value of [`OPERANDS_LABEL`] that does.
 pub const OPERANDS_OFF: &str = "false";
 
+/// Label by which NVIDIA's operator notes how far it has come with replacing the driver on a node.
+pub const DRIVER_CHANGE_LABEL: &str = "nvidia.com/gpu-driver-upgrade-state";
+
 /// A node's label [`OPERANDS_LABEL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperandsLabel {
@@ -140,7 +143,7 @@ pub enum DriverChange {
 impl DriverChange {
     /// Reads NVIDIA's labels.
     pub fn of(labels: &BTreeMap<String, String>) -> Option<Self> {
-        match labels.get("nvidia.com/gpu-driver-upgrade-state")?.as_str() {
+        match labels.get(DRIVER_CHANGE_LABEL)?.as_str() {
             "" | "upgrade-done" => None,
             // A node that is kept out of driver changes waits for ever.
             "upgrade-required" => (labels

@@ -48,7 +48,7 @@ pub enum Action {
         /// What is wrong with them, in words.
         why: String,
     },
-    /// Set or take off the label that keeps NVIDIA's operator off a node.
+    /// Set or take off labels by which NVIDIA's operator knows what to do on a node.
     LabelNodes {
         /// The labels.
         labels: Vec<NodeLabel>,

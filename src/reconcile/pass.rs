@@ -196,6 +196,13 @@ impl<'a> Pass<'a> {
                         // It was added to the very object that the pass began with, and nothing else has changed.
                         (Acted::Done, Action::AddFinalizer) => self.finalizer = true,
                         (Acted::Done, Action::RemoveFinalizer) => {
+                            let nodes = plan::labelled_nodes(&self.situation(self.now()));
+                            if !nodes.is_empty() {
+                                tracing::warn!(
+                                    ?nodes,
+                                    "the module is gone and has left its label on nodes that refused"
+                                );
+                            }
                             self.context.metrics.show(None);
                             return Ok(Requeue::await_change());
                         }

@@ -9,6 +9,7 @@ mod drifted;
 mod driver_change;
 mod history;
 mod installed;
+mod left_out;
 mod nodes;
 mod operands;
 mod sightings;
@@ -24,7 +25,7 @@ use crate::api::{
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
 use crate::nodes::NodeRules;
-use crate::plan::{DriftState, Failure, Hold, Plan, Wait, Waiting};
+use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
 use drifted::Drifted;
 use installed::Installed;
@@ -78,6 +79,8 @@ pub struct Report<'a> {
     pub rules: NodeRules<'a>,
     /// What was wrong when the status was last computed.
     pub sightings: &'a Sightings,
+    /// Labels that were set on nodes or taken off lately.
+    pub labelled: &'a Labelled,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }
@@ -279,5 +282,7 @@ fn description(report: &Report<'_>, deciding: &Verdict, driver_change: &Verdict)
         _ if driver_change.is_true() => format!("{text}; {}", driver_change.message),
         _ => text.clone(),
     };
+    let whole = [Some(whole), left_out::note(report)];
+    let whole = whole.into_iter().flatten().collect::<Vec<_>>().join("; ");
     whole.chars().take(conditions::MAX_MESSAGE).collect()
 }

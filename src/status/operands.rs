@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Report;
 use super::conditions::Verdict;
 use super::driver_change::is_held;
+use super::left_out;
 use super::nodes::Nodes;
 use super::sightings::Sighted;
 use crate::api::State;
@@ -171,7 +172,7 @@ fn judge_stack(
         .next()
         .filter(|_| !nodes.are_starting())
     else {
-        return nodes.good();
+        return left_out::no_such_pool(report).unwrap_or_else(|| nodes.good());
     };
     let told = told
         .as_ref()

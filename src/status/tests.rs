@@ -16,6 +16,7 @@ mod drift;
 mod driver_change;
 mod drivers;
 mod history;
+mod left_out;
 mod operands;
 mod pools;
 
@@ -38,6 +39,7 @@ struct Case {
     matrix: DriverMatrix,
     nodes: Option<NodesSpec>,
     sightings: Sightings,
+    labelled: Labelled,
 }
 
 impl Case {
@@ -77,6 +79,7 @@ impl Case {
             matrix: Catalogue::compiled_in().unwrap().drivers,
             nodes: None,
             sightings: Sightings::default(),
+            labelled: Labelled::default(),
         }
     }
 
@@ -102,6 +105,7 @@ impl Case {
                 matrix: &self.matrix,
             },
             sightings: &self.sightings,
+            labelled: &self.labelled,
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();

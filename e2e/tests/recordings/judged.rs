@@ -9,7 +9,7 @@ use gpu_manager::desired;
 use gpu_manager::facts::{DaemonSetRole, History, Observed, OperandPods, ReleaseFacts};
 use gpu_manager::nodes::NodeRules;
 use gpu_manager::observe::reduce;
-use gpu_manager::plan::{DriftState, Plan, Waiting};
+use gpu_manager::plan::{DriftState, Labelled, Plan, Waiting};
 use gpu_manager::status::{self, Report, STARTING_LIMIT, Sightings};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -97,6 +97,7 @@ fn judge(
         next_attempt: None,
         drift_mode: DriftMode::Correct,
         drift: &DriftState::default(),
+        labelled: &Labelled::default(),
         rules: NodeRules {
             spec: None,
             driver: Some(&desired.driver),

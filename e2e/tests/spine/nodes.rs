@@ -5,9 +5,9 @@ use e2e::cluster::{Cluster, FakeNode, Options};
 use e2e::wait::eventually;
 use gpu_manager::act::nodes::label;
 use gpu_manager::api::{FIELD_MANAGER, RELEASE_NAMESPACE, State};
-use gpu_manager::facts::OPERANDS_LABEL;
+use gpu_manager::facts::{DRIVER_CHANGE_LABEL, OPERANDS_LABEL};
 use gpu_manager::lease::Leadership;
-use gpu_manager::plan::NodeLabel;
+use gpu_manager::plan::{LabelChange, NodeLabel};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -284,12 +284,21 @@ async fn an_unknown_garden_linux_stays_in_the_rollout() -> Result<()> {
 
 /// How the API server takes one label.
 async fn set(client: &Client, node: &Node, keep_out: bool) -> Result<()> {
+    let change = if keep_out {
+        LabelChange::KeepOut
+    } else {
+        LabelChange::LetIn
+    };
+    change_label(client, node, change).await
+}
+
+async fn change_label(client: &Client, node: &Node, change: LabelChange) -> Result<()> {
     let until = Instant::now() + STEP;
     let mandate = Leadership::Leading { until }.mandate_at(Instant::now());
     let wanted = NodeLabel {
         node: node.name_any(),
         uid: node.uid().context("no UID")?,
-        keep_out,
+        change,
     };
     let results = label(client, mandate.context("no mandate")?, &[wanted]).await;
     Ok(results.into_iter().collect::<Result<(), _>>()?)
@@ -343,5 +352,41 @@ async fn a_label_meets_no_other_node_and_no_other_owner() -> Result<()> {
     set(&client, &node, true).await?;
     set(&client, &node, false).await?;
     ensure!(label_of(&nodes.get("gpu-1").await?) == owners(&["kubectl-label"]));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nvidias_label_of_a_driver_change_is_taken_off_that_node_alone() -> Result<()> {
+    let cluster = Cluster::start(Options::api_server_only()).await?;
+    let (client, nodes) = (cluster.client(), Api::<Node>::all(cluster.client()));
+    let has_label = async || -> Result<bool> {
+        let node = nodes.get("gpu-0").await?;
+        ensure!(
+            node.labels().contains_key("other"),
+            "another label went: {:?}",
+            node.labels()
+        );
+        Ok(node.labels().contains_key(DRIVER_CHANGE_LABEL))
+    };
+    let add = async || -> Result<Node> {
+        let node = cluster.create_node(&FakeNode::with_gpus("gpu-0", 1)).await?;
+        let labels =
+            json!({ "metadata": { "labels": { DRIVER_CHANGE_LABEL: "upgrade-failed", "other": "stays" } } });
+        let params = PatchParams::default();
+        nodes.patch("gpu-0", &params, &Patch::Merge(&labels)).await?;
+        Ok(node)
+    };
+    let node = add().await?;
+    for _ in 0..2 {
+        change_label(&client, &node, LabelChange::EndDriverChange).await?;
+        ensure!(!has_label().await?);
+    }
+    // There again as another one.
+    nodes.delete("gpu-0", &DeleteParams::default()).await?;
+    change_label(&client, &node, LabelChange::EndDriverChange).await?;
+    ensure!(nodes.get_opt("gpu-0").await?.is_none(), "a Node was made");
+    add().await?;
+    change_label(&client, &node, LabelChange::EndDriverChange).await?;
+    ensure!(has_label().await?, "the label of another Node went");
     Ok(())
 }

@@ -30,14 +30,14 @@ const REMOVAL_CONDITION: &str = "Terminating";
 
 type Labels = BTreeMap<String, String>;
 
-/// A node that may have a GPU; `None` for any other node.
+/// A node that may have a GPU, or that has a label of the module's to be taken off; `None` for any other node.
 pub fn node(node: &Node) -> Option<NodeFacts> {
     let status = node.status.as_ref();
     let capacity = count_gpus(status.and_then(|status| status.capacity.as_ref()));
     let labels = node.labels();
     let instance_type = labels.get("node.kubernetes.io/instance-type");
     let shows_gpu = capacity > 0 || labels_tell_gpu(labels);
-    if !shows_gpu && instance_type.is_none() {
+    if !shows_gpu && instance_type.is_none() && !labels.contains_key(OPERANDS_LABEL) {
         return None;
     }
     let ready = condition(node, "Ready");

@@ -140,6 +140,15 @@ fn who_set_the_label_that_keeps_nvidia_off_is_read_from_managed_fields() {
 }
 
 #[test]
+fn a_node_with_the_label_alone_is_known_so_that_it_can_be_taken_off() {
+    // Node Feature Discovery is gone with the release, and the cloud gives no instance type.
+    let bare = json!({ "metadata": { "name": "n", "labels": { OPERANDS_LABEL: "false" } } });
+    let known = crate::catalogue::Catalogue::compiled_in().unwrap().instance_types;
+    let node = node(bare).unwrap();
+    assert!(node.is_kept_off() && !node.has_gpu(&known, &[]));
+}
+
+#[test]
 fn a_gpu_shows_by_type_label_or_capacity() {
     let known = crate::catalogue::Catalogue::compiled_in().unwrap().instance_types;
     let bare = json!({ "metadata": { "name": "n", "labels": {} }, "status": { "capacity": {} } });

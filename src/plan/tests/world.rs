@@ -152,6 +152,7 @@ impl<'a> World<'a> {
         let pod = GpuPod {
             namespace: "team".to_owned(),
             name: "train".to_owned(),
+            node: "gpu-0".to_owned(),
         };
         let pods = self.busy.then_some(pod).into_iter().collect();
         self.case.observed.gpu_work = Some(WorkFacts::Read(pods));

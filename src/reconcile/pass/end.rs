@@ -27,10 +27,12 @@ impl Pass<'_> {
             self.memory.attempts.succeeded();
         }
         let now = self.now();
-        let look = plan::waiting(&self.situation(now)).recheck(now);
+        let situation = self.situation(now);
+        let driver = plan::waiting(&situation).recheck(now);
+        let nodes = plan::recheck_nodes(&situation, plan);
         let Published { recheck, news } = self.publish(plan).await?;
         self.context.publisher.tell(news).await;
-        let recheck = [recheck, look].into_iter().flatten().min();
+        let recheck = [recheck, driver, nodes].into_iter().flatten().min();
         if *plan == Plan::Keep {
             // Its values may be secret, and nobody asks for them any more.
             self.memory.existing = None;
@@ -47,7 +49,11 @@ impl Pass<'_> {
         match plan {
             Plan::Wait {
                 why:
-                    Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. } | Wait::Drivers,
+                    Wait::ForeignOperation(_)
+                    | Wait::NamespaceTerminating
+                    | Wait::Step { .. }
+                    | Wait::Drivers
+                    | Wait::NodeLabels(_),
                 ..
             } => None,
             _ => self.memory.attempts.last(),
@@ -83,6 +89,7 @@ impl Pass<'_> {
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             rules: self.node_rules(),
             sightings: &self.memory.sightings,
+            labelled: &self.memory.labelled,
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.memory.sightings = sightings;

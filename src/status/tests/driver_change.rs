@@ -39,6 +39,7 @@ fn work() -> Blocker {
     Blocker::Work(vec![GpuPod {
         namespace: "team".to_owned(),
         name: "train".to_owned(),
+        node: "a".to_owned(),
     }])
 }
 
