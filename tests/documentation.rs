@@ -38,6 +38,7 @@ const NO_REASONS: &[&str] = &[
     "ServiceAccount",
     // What others write into their conditions, and the statuses of conditions.
     "Established",
+    "ReconcileFailed",
     "False",
     "True",
     "Unknown",

@@ -77,10 +77,10 @@ pub struct Report<'a> {
     pub drift: &'a DriftState,
     /// By what nodes are judged.
     pub rules: NodeRules<'a>,
-    /// Labels that were set on nodes or taken off lately.
-    pub labelled: &'a Labelled,
     /// What was wrong when the status was last computed.
     pub sightings: &'a Sightings,
+    /// Labels that were set on nodes or taken off lately.
+    pub labelled: &'a Labelled,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }

@@ -38,8 +38,8 @@ struct Case {
     drift: DriftState,
     matrix: DriverMatrix,
     nodes: Option<NodesSpec>,
-    labelled: Labelled,
     sightings: Sightings,
+    labelled: Labelled,
 }
 
 impl Case {
@@ -78,8 +78,8 @@ impl Case {
             drift: DriftState::default(),
             matrix: Catalogue::compiled_in().unwrap().drivers,
             nodes: None,
-            labelled: Labelled::default(),
             sightings: Sightings::default(),
+            labelled: Labelled::default(),
         }
     }
 
@@ -104,8 +104,8 @@ impl Case {
                 driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
                 matrix: &self.matrix,
             },
-            labelled: &self.labelled,
             sightings: &self.sightings,
+            labelled: &self.labelled,
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();

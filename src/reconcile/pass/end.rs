@@ -88,8 +88,8 @@ impl Pass<'_> {
             drift: &self.memory.drift,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             rules: self.node_rules(),
-            labelled: &self.memory.labelled,
             sightings: &self.memory.sightings,
+            labelled: &self.memory.labelled,
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.memory.sightings = sightings;

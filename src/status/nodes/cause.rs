@@ -81,14 +81,15 @@ impl Cause {
             return self.reason.todo();
         };
         match (self.reason, image.trouble) {
-            (_, ImageTrouble::Unknown) => self.reason.todo(),
             (_, ImageTrouble::Refused) => {
                 "see that the nodes reach the registry and that spec.images.pullSecrets may pull it"
             }
             (_, ImageTrouble::OfOtherSystem) => {
                 "set spec.chartVersion to 26.7.0 or newer, or remove the nodes with another operating system"
             }
-            (NodeReason::DriverImageMissing, ImageTrouble::Absent) => self.reason.todo(),
+            (_, ImageTrouble::Unknown) | (NodeReason::DriverImageMissing, ImageTrouble::Absent) => {
+                self.reason.todo()
+            }
             (_, ImageTrouble::Absent) => {
                 "put it into the registry, or correct spec.images.registry or spec.values"
             }

@@ -184,13 +184,13 @@ fn left_out(node: &NodeFacts, kept_out: Option<&KeptOut>) -> Option<NodeReason> 
         Some(KeptOut::BySomebody | KeptOut::BySpec) => Some(NodeReason::Excluded),
         // A driver change that waits lets what runs go on, also where the next driver has nothing for it.
         Some(KeptOut::Impossible(_)) if node.allocatable > 0 && !node.is_kept_off() => None,
-        Some(KeptOut::Impossible(why)) => Some(impossible(why)),
+        Some(KeptOut::Impossible(why)) => Some(impossible(*why)),
         // The module's own label, which it takes off once nothing else is left to do.
         None => node.is_kept_off().then_some(NodeReason::Rejoining),
     }
 }
 
-const fn impossible(why: &Impossible) -> NodeReason {
+const fn impossible(why: Impossible) -> NodeReason {
     match why {
         Impossible::ForeignOperatingSystem => NodeReason::ForeignOperatingSystem,
         Impossible::UnsupportedArchitecture => NodeReason::UnsupportedArchitecture,

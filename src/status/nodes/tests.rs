@@ -350,9 +350,9 @@ fn a_driver_image_for_another_system_is_told_from_one_that_is_not_there() {
             .iter_mut()
             .filter_map(|pod| pod.driver.as_mut())
             .for_each(|driver| driver.image = image.into());
-        let cause = case.find().unwrap().cause;
-        assert_eq!(cause.reason, NodeReason::DriverImageMissing);
-        cause.image.unwrap().trouble
+        let found = case.find().unwrap();
+        assert_eq!(found.cause.reason, NodeReason::DriverImageMissing);
+        found.cause.image.unwrap().trouble
     };
     let garden = "Garden Linux 2150.7.0";
     // As chart 26.3.3 asks where the first GPU node runs Ubuntu.
