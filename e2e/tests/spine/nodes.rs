@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::{Cluster, FakeNode, Options};
+use e2e::demo::Workload;
 use e2e::wait::eventually;
 use gpu_manager::act::nodes::label;
 use gpu_manager::api::{FIELD_MANAGER, RELEASE_NAMESPACE, State};
@@ -230,6 +231,28 @@ async fn worker_pools_are_chosen_by_the_spec() -> Result<()> {
         .await?;
     lab.until_in_use("other").await?;
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_in_use_is_left_out_once_its_pod_has_ended() -> Result<()> {
+    let lab = Lab::start().await?;
+    let _manager = lab.ready().await?;
+    let work = Workload::create(lab.cluster.client(), "team").await?;
+    work.start("train", "pytorch", &["train"], 1).await?;
+    let pod = work.until_phase("train", &["Running"], STEP).await?;
+    let used = pod.spec.and_then(|spec| spec.node_name).context("no node")?;
+    let idle = if used == "gpu-0" { "gpu-1" } else { "gpu-0" };
+
+    lab.apply(json!({ "nodes": { "exclude": ["gpu"] } })).await?;
+    lab.until_left_out(idle).await?;
+    let told = format!("leaving out GPU nodes {used} waits for 1 Pod that uses a GPU (team/train)");
+    lab.until_status(&told, |status| status.description.contains(&told))
+        .await?;
+    let (label, gpus, _) = lab.seen(&used).await?;
+    ensure!(label.is_none() && gpus == 1, "{label:?}, {gpus} GPUs");
+
+    work.pods().delete("train", &DeleteParams::default()).await?;
+    lab.until_left_out(&used).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
