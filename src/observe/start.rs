@@ -24,6 +24,10 @@ use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, RELEASE_NAMESPACE, STACK
 use crate::contact::{Contacts, Resource};
 use crate::facts::CrdFacts;
 
+/// Nodes or Pods of the stack that are listed at a time. A page lies in memory as a whole, at ten times the size that it has as JSON, and
+/// the allocator keeps what was once needed.
+const PAGE: u32 = 100;
+
 /// Starts one watch after the other.
 struct Starter<'a> {
     client: &'a Client,
@@ -111,11 +115,12 @@ impl Views {
         let releases = starter.watch(api, of_release, resource, reduce::revision);
 
         let api = Api::<Node>::all(client.clone());
-        let nodes = starter.watch(api, anything(), Resource::of::<Node>(None), reduce::node);
+        let pages = anything().page_size(PAGE);
+        let nodes = starter.watch(api, pages, Resource::of::<Node>(None), reduce::node);
 
         let kind = ApiResource::erase::<Pod>(&());
         let api = Api::<reduce::SlimPod>::namespaced_with(client.clone(), RELEASE_NAMESPACE, &kind);
-        let of_operands = anything().labels(reduce::OPERAND_PODS);
+        let of_operands = anything().labels(reduce::OPERAND_PODS).page_size(PAGE);
         let resource = Resource::of::<Pod>(namespace);
         let pods = starter.watch(api, of_operands, resource, reduce::operand_pod);
 
