@@ -1,5 +1,6 @@
 //! A helm that a test can slow down, kill and count: a script around the pinned binary, for `--helm`.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -103,7 +104,7 @@ impl WrappedHelm {
         Ok(())
     }
 
-    /// Waits until the helm that was started last is dead; a killed one leaves its mark behind.
+    /// Waits until the helm that was started last is dead, whether it was killed or came to its end.
     pub async fn until_dead(&self) -> Result<()> {
         let group = self.group()?;
         eventually("helm to be dead", SOON, async || {
@@ -114,7 +115,15 @@ impl WrappedHelm {
             Ok(())
         })
         .await?;
-        Ok(std::fs::remove_dir(self.dir.join("busy"))?)
+        self.unmark()
+    }
+
+    /// A helm that was killed leaves the mark of a running change behind; one that ended in time took it away itself.
+    fn unmark(&self) -> Result<()> {
+        match std::fs::remove_dir(self.dir.join("busy")) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     fn group(&self) -> Result<Pid> {
@@ -135,7 +144,7 @@ impl WrappedHelm {
     /// Kills the helm that changes something now, as the kernel does for want of memory.
     pub fn kill(&self) -> Result<()> {
         kill_process_group(self.group()?, Signal::KILL)?;
-        Ok(std::fs::remove_dir(self.dir.join("busy"))?)
+        self.unmark()
     }
 }
 
