@@ -27,6 +27,7 @@ pub fn observed() -> Observed {
         release: ReleaseFacts::Read(History::default()),
         comparison: None,
         gpu_work: None,
+        driver_upgrades: None,
         maintenance: None,
         existing: None,
         surroundings: Some(Surroundings {

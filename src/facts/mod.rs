@@ -11,12 +11,13 @@ mod neighbour;
 mod node;
 mod pod;
 mod release;
+mod removal;
 mod stack;
 mod window;
 mod work;
 
 pub use existing::{ExistingContent, ExistingRelease};
-pub use few::first_few;
+pub use few::{first, first_few};
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
     DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OPERANDS_OFF, OperandsLabel,
@@ -24,6 +25,7 @@ pub use node::{
 };
 pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
+pub use removal::{NodeIds, Removal};
 pub use stack::{
     CrdFacts, DaemonSetFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts, SurroundingNamespace,
     Surroundings,
@@ -123,6 +125,8 @@ pub struct Observed {
     pub surroundings: Option<Surroundings>,
     /// Pods that use GPUs; only there when a decision asked for them.
     pub gpu_work: Option<WorkFacts>,
+    /// Nodes whose driver is being replaced; only there when a decision asked for them.
+    pub driver_upgrades: Option<NodeIds>,
     /// The maintenance window; only there when a decision asked for it.
     pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
@@ -147,4 +151,11 @@ pub struct Observed {
     pub objects: BTreeMap<ObjectRef, Seen>,
     /// Version of the API server.
     pub kubernetes: MinorVersion,
+}
+
+impl Observed {
+    /// True where it is known which nodes there are.
+    pub fn nodes_are_read(&self) -> bool {
+        !self.unread.contains(&"Nodes")
+    }
 }

@@ -1,10 +1,10 @@
 //! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
 
 use super::{
-    Action, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, recovery, unread,
-    unrecorded,
+    Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign,
+    protection, recovery, unread, unrecorded,
 };
-use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
+use crate::facts::{History, ReleaseFacts, Removal, SurroundingNamespace};
 
 /// The next step towards nothing.
 pub fn step(s: &Situation<'_>) -> Plan {
@@ -14,6 +14,9 @@ pub fn step(s: &Situation<'_>) -> Plan {
     let Some(surroundings) = &s.observed.surroundings else {
         return Plan::Look;
     };
+    if let Some(plan) = protection::step(s) {
+        return plan;
+    }
     match (&s.observed.release, surroundings.namespace) {
         // A release cannot be anywhere but in its namespace.
         (_, SurroundingNamespace::Absent) => gone(s),
@@ -31,6 +34,20 @@ pub fn step(s: &Situation<'_>) -> Plan {
     }
 }
 
+/// Notes first what nobody knows any more once something is taken away.
+fn begin(s: &Situation<'_>) -> Option<Plan> {
+    if s.removal.is_some() {
+        return None;
+    }
+    let Some(nodes) = &s.observed.driver_upgrades else {
+        return Some(Plan::Read(Reading::DriverUpgrades));
+    };
+    let removal = Removal {
+        in_driver_upgrade: nodes.clone(),
+    };
+    Some(Plan::Act(Action::BeginRemoval { removal }))
+}
+
 fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
     // Helm passes over what it cannot decode, and says that there is nothing to uninstall.
     if let Some(latest) = history.latest()
@@ -44,7 +61,7 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
     {
         return plan;
     }
-    if let Some(plan) = recovery::restore_first(s) {
+    if let Some(plan) = begin(s).or_else(|| recovery::restore_first(s)) {
         return plan;
     }
     Plan::Act(Action::Uninstall {
@@ -62,7 +79,7 @@ fn gone(s: &Situation<'_>) -> Plan {
     }
     // Helm has to know again what it is to remove.
     if let (true, Ok(desired)) = (unrecorded::stands(s), s.desired) {
-        return unrecorded::record_anew(s, desired);
+        return begin(s).unwrap_or_else(|| unrecorded::record_anew(s, desired));
     }
     let left = foreign::left_behind(s);
     if left.is_empty() {

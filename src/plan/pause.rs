@@ -22,7 +22,7 @@ pub fn pause(plan: &Plan, now: Timestamp, recheck: Option<Timestamp>, compare_at
     let by_plan = match plan {
         Plan::Wait {
             until: at,
-            why: Wait::Backoff | Wait::ForeignOperation(_) | Wait::Drivers,
+            why: Wait::Backoff | Wait::ForeignOperation(_) | Wait::Drivers | Wait::Work,
         } => until(*at),
         Plan::AwaitRemoval(_) | Plan::Wait { .. } => Some(SOON),
         Plan::Hold(Hold::Foreign(_) | Hold::UnsupportedKubernetes { .. } | Hold::Unread(_)) => Some(FOREIGN),

@@ -20,13 +20,15 @@ const REACHED: SignedDuration = SignedDuration::from_mins(1);
 /// How soon the maintenance window is read again: somebody may move it.
 const WINDOW_LOOK: SignedDuration = SignedDuration::from_mins(5);
 
-/// What has to be read before it can be decided whether drivers may be replaced.
+/// What has to be read before it can be decided whether drivers may be replaced or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// The Pods that use GPUs.
     GpuWork,
     /// The maintenance window of the shoot.
     MaintenanceWindow,
+    /// The nodes whose driver is being replaced.
+    DriverUpgrades,
 }
 
 /// What keeps a driver change from the nodes.

@@ -16,13 +16,13 @@ use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
 use crate::api::{
-    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, NodeFeatureDiscovery,
-    Operation, Outcome,
+    ANNOTATION_RECONCILE_AT, ANNOTATION_REMOVAL, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus,
+    NodeFeatureDiscovery, Operation, Outcome,
 };
 use crate::catalogue::Catalogue;
 use crate::desired::{self, Desired, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::{Observed, Seen};
+use crate::facts::{Observed, Removal, Seen};
 use crate::helm::RELEASE_FLAGS;
 use crate::memory::Memory;
 use crate::plan::{self, Action, Hold, Plan, Situation};
@@ -81,6 +81,8 @@ pub struct Pass<'a> {
     version_read: bool,
     /// The GpuModule carries the module's finalizer, maybe since a moment ago.
     finalizer: bool,
+    /// What is noted on it of its removal, maybe since a moment ago.
+    removal: Option<Removal>,
 }
 
 impl<'a> Pass<'a> {
@@ -121,6 +123,10 @@ impl<'a> Pass<'a> {
             failed: false,
             version_read: false,
             finalizer: module.finalizers().iter().any(|name| name == FINALIZER),
+            removal: module
+                .annotations()
+                .get(ANNOTATION_REMOVAL)
+                .map(|note| Removal::parse(note)),
             memory,
         }
     }
@@ -144,7 +150,11 @@ impl<'a> Pass<'a> {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
-                Plan::Read(reading) => self.read_around_drivers(*reading).await,
+                Plan::Read(reading) => {
+                    if matches!(self.read_around_drivers(*reading).await, Acted::Failed) {
+                        self.look().await;
+                    }
+                }
                 Plan::ReadManifest { revision, uid } => {
                     if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
                         return Ok(Requeue::await_change());
@@ -172,6 +182,7 @@ impl<'a> Pass<'a> {
                         action,
                         Action::AddFinalizer
                             | Action::RemoveFinalizer
+                            | Action::BeginRemoval { .. }
                             | Action::RestoreCrds { .. }
                             | Action::Reapply { .. }
                             | Action::Prune { .. }
@@ -195,6 +206,9 @@ impl<'a> Pass<'a> {
                         (Acted::Interrupted, _) => return Ok(Requeue::await_change()),
                         // It was added to the very object that the pass began with, and nothing else has changed.
                         (Acted::Done, Action::AddFinalizer) => self.finalizer = true,
+                        (Acted::Done, Action::BeginRemoval { removal }) => {
+                            self.removal = Some(removal.clone());
+                        }
                         (Acted::Done, Action::RemoveFinalizer) => {
                             self.context.metrics.show(None);
                             return Ok(Requeue::await_change());
@@ -217,6 +231,8 @@ impl<'a> Pass<'a> {
             foreign_operation_limit: self.context.foreign_operation_limit,
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.finalizer,
+            removal: self.removal.as_ref(),
+            deletion_workloads: self.module.spec.deletion_workloads(),
             suspended: self.module.spec.suspend == Some(true),
             upgrade_policy: self.module.spec.upgrade_policy(),
             generation: self.generation,

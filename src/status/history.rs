@@ -184,6 +184,7 @@ fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> 
         Action::AddFinalizer
         | Action::RemoveFinalizer
         | Action::OpenNamespace
+        | Action::BeginRemoval { .. }
         | Action::LabelNodes { .. } => return None,
     };
     Some(described)

@@ -89,7 +89,11 @@ fn verdict(report: &Report<'_>) -> Verdict {
             ),
         ),
         Plan::Act(
-            Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace | Action::Uninstall { .. },
+            Action::AddFinalizer
+            | Action::RemoveFinalizer
+            | Action::BeginRemoval { .. }
+            | Action::OpenNamespace
+            | Action::Uninstall { .. },
         ) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
@@ -144,7 +148,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             | Action::LabelNodes { .. },
         )
         | Plan::Wait {
-            why: Wait::Backoff | Wait::Drivers,
+            why: Wait::Backoff | Wait::Drivers | Wait::Work,
             ..
         } => as_observed(report, &release),
     }

@@ -5,13 +5,14 @@ use super::*;
 use crate::api::{NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
-use crate::facts::NodeFacts;
 use crate::facts::fixtures::{self, NOW, node, owner};
+use crate::facts::{GpuPod, NodeFacts};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
-use crate::plan::{Action, Cause, Failure, Foreign};
+use crate::plan::{Action, Cause, Failure, Foreign, Held};
 
 mod adoption;
+mod deleted;
 mod drift;
 mod driver_change;
 mod drivers;
@@ -31,6 +32,7 @@ struct Case {
     observed: Observed,
     plan: Plan,
     waiting: Waiting,
+    work: Vec<GpuPod>,
     failure: Option<Failure>,
     ended: Vec<Ended>,
     drift_mode: DriftMode,
@@ -63,6 +65,7 @@ impl Case {
             observed,
             plan: Plan::Keep,
             waiting: Waiting::Nothing,
+            work: Vec::new(),
             failure: None,
             ended: Vec::new(),
             drift_mode: DriftMode::Correct,
@@ -83,6 +86,11 @@ impl Case {
             observed: &self.observed,
             plan: &self.plan,
             waiting: &self.waiting,
+            protection: if self.work.is_empty() {
+                Protection::Nothing
+            } else {
+                Protection::Held(Held::Work(&self.work))
+            },
             failure: self.failure.as_ref(),
             ended: &self.ended,
             drift_mode: self.drift_mode,

@@ -21,6 +21,7 @@ mod lab;
 mod lines;
 mod nfd;
 mod nodes;
+mod protected;
 mod quiet;
 mod readiness;
 mod recovery;

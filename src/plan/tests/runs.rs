@@ -158,6 +158,7 @@ fn world<'a>(
         case.adopt = true;
         case.recorded = None;
     }
+    case.removal = None;
     (case.deleting, case.suspended) = (start.deleting, start.suspended);
     for _ in 0..start.failures {
         let failed = Failure {
@@ -285,6 +286,13 @@ fn check(start: &Start, world: &World<'_>, rest: &Rest) {
             _ => false,
         };
         assert!(left_alone, "{start:?} came to rest as {rest:?}: {told:#?}");
+    } else if start.deleting && world.is_protected() {
+        assert_eq!(
+            changes.count(),
+            0,
+            "running work lost its driver: {start:?} {told:#?}"
+        );
+        assert_eq!(*rest, Rest::Protected, "{start:?} {told:#?}");
     } else if start.deleting {
         assert_eq!(*rest, Rest::Gone, "{start:?} {told:#?}");
         assert!(revisions(&world.case).is_empty(), "{start:?} {told:#?}");

@@ -10,7 +10,7 @@ use crate::api::{Operation, OperationKind, Outcome};
 use crate::catalogue::MinorVersion;
 use crate::desired::{DriverId, DriverUpgrades};
 use crate::drift::ObjectRef;
-use crate::facts::{ExistingContent, ExistingRelease, GpuPod, Orphan, Orphans, WorkFacts};
+use crate::facts::{ExistingContent, ExistingRelease, GpuPod, NodeIds, Orphan, Orphans, WorkFacts};
 
 /// What strikes the next helm command that changes the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub enum Rest {
     Kept,
     /// The plan waits for a person.
     Held(Hold),
+    /// The plan waits for the end of GPU work.
+    Protected,
     /// The GpuModule is gone.
     Gone,
     /// It did not, within the bound.
@@ -97,14 +99,16 @@ impl<'a> World<'a> {
             match plan {
                 Plan::Keep => return Rest::Kept,
                 Plan::Hold(hold) => return Rest::Held(hold),
+                Plan::Wait { why: Wait::Work, .. } => return Rest::Protected,
                 Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
                 Plan::ReadManifest { revision, uid } => self.read_manifest(revision, &uid),
                 Plan::Inspect(objects) => self.inspect_objects(&objects),
                 Plan::FindOrphans(_) => self.find_orphans(),
-                Plan::Read(reading) => {
-                    assert_eq!(reading, Reading::GpuWork);
-                    self.look_for_work();
+                Plan::Read(Reading::GpuWork) => self.look_for_work(),
+                Plan::Read(Reading::DriverUpgrades) => {
+                    self.case.observed.driver_upgrades = Some(NodeIds::new());
                 }
+                Plan::Read(Reading::MaintenanceWindow) => unreachable!("nobody asks for it"),
                 Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
                 Plan::ReadExisting { revision } => self.inspect(revision),
@@ -146,6 +150,11 @@ impl<'a> World<'a> {
     pub fn uses_gpus(&mut self, driver: DriverId, busy: bool) {
         self.case.observed.gpu_nodes = vec![fixtures::node("gpu-0", 1)];
         (self.nodes_run, self.busy) = (Some(driver), busy);
+    }
+
+    /// A Pod uses a GPU of the module's, whose removal has not begun.
+    pub fn is_protected(&self) -> bool {
+        self.busy && self.nodes_run.is_some() && self.case.removal.is_none()
     }
 
     fn look_for_work(&mut self) {
@@ -203,6 +212,10 @@ impl<'a> World<'a> {
         let result = match action {
             Action::AddFinalizer => {
                 self.case.finalizer = true;
+                Ok(())
+            }
+            Action::BeginRemoval { removal } => {
+                self.case.removal = Some(removal.clone());
                 Ok(())
             }
             Action::RemoveFinalizer => {

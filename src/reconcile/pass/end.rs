@@ -47,7 +47,11 @@ impl Pass<'_> {
         match plan {
             Plan::Wait {
                 why:
-                    Wait::ForeignOperation(_) | Wait::NamespaceTerminating | Wait::Step { .. } | Wait::Drivers,
+                    Wait::ForeignOperation(_)
+                    | Wait::NamespaceTerminating
+                    | Wait::Step { .. }
+                    | Wait::Drivers
+                    | Wait::Work,
                 ..
             } => None,
             _ => self.memory.attempts.last(),
@@ -72,6 +76,7 @@ impl Pass<'_> {
             observed: &self.observed,
             plan,
             waiting: &waiting,
+            protection: plan::protection(&self.situation(now)),
             failure: self.failure(plan),
             ended: &self.memory.ended,
             drift_mode: self.module.spec.drift_mode(),

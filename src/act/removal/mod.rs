@@ -1,0 +1,5 @@
+//! Takes away what a helm uninstall leaves, one kind of thing after the other.
+
+mod begin;
+
+pub use begin::begin;

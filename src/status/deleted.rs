@@ -1,0 +1,83 @@
+//! Condition `Deleted`: what holds a deletion, and since when. It is there only while the GpuModule is being deleted.
+
+use super::Report;
+use super::conditions::{Verdict, whole_seconds};
+use crate::api::{ConditionType, condition};
+use crate::facts::{GpuPod, first};
+use crate::plan::{Held, Protection};
+
+/// Most names that are listed of one kind.
+const NAMED: usize = 5;
+
+/// Reasons of a deletion that is held.
+const REASONS: [&str; 2] = ["WorkloadsUsingGpu", "WorkUnreadable"];
+
+/// The verdict, and whether a person must act.
+pub struct Deleted {
+    pub verdict: Verdict,
+    pub is_held: bool,
+}
+
+/// Says how far a deletion is; `None` where the GpuModule is not being deleted.
+pub fn judge(report: &Report<'_>) -> Option<Deleted> {
+    let since = whole_seconds(report.deleting?);
+    let held = |reason, message: String| Deleted {
+        verdict: Verdict::no(reason, message),
+        is_held: true,
+    };
+    let removing = || Deleted {
+        verdict: Verdict::no("Removing", "the module is being removed"),
+        is_held: false,
+    };
+    Some(match report.protection {
+        Protection::Held(Held::Work(pods)) => held(
+            REASONS[0],
+            format!(
+                "{}, so the module, whose deletion was asked for at {since}, stays until they end; delete them, or set spec.deletion.workloads to Ignore",
+                work(pods)
+            ),
+        ),
+        Protection::Held(Held::Unreadable(why)) => held(
+            REASONS[1],
+            format!(
+                "it is not known whether Pods use GPUs ({why}), so the module, whose deletion was asked for at {since}, stays; apply the module's ClusterRoles again, or set spec.deletion.workloads to Ignore"
+            ),
+        ),
+        // Nobody has looked in this pass: what was said before still stands.
+        Protection::Unknown => before(report).unwrap_or_else(removing),
+        Protection::Nothing => removing(),
+    })
+}
+
+fn before(report: &Report<'_>) -> Option<Deleted> {
+    let old = condition(report.previous?, ConditionType::Deleted)?;
+    let reason = REASONS.into_iter().find(|reason| old.reason == *reason)?;
+    Some(Deleted {
+        verdict: Verdict::no(reason, &old.message),
+        is_held: true,
+    })
+}
+
+/// How many Pods, in which namespaces, and the first of them by name.
+fn work(pods: &[GpuPod]) -> String {
+    let mut namespaces: Vec<_> = pods.iter().map(|pod| pod.namespace.as_str()).collect();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    let word = if namespaces.len() == 1 {
+        "namespace"
+    } else {
+        "namespaces"
+    };
+    let names = pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name));
+    let uses = if pods.len() == 1 {
+        "Pod uses a GPU"
+    } else {
+        "Pods use GPUs"
+    };
+    format!(
+        "{} {uses} in {word} {} ({})",
+        pods.len(),
+        first(NAMED, namespaces.iter()),
+        first(NAMED, names)
+    )
+}
