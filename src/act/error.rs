@@ -53,6 +53,7 @@ impl ActError {
                 Action::AddFinalizer
                 | Action::RemoveFinalizer
                 | Action::BeginRemoval { .. }
+                | Action::Clear { .. }
                 | Action::OpenNamespace
                 | Action::Discard { .. }
                 | Action::RestoreCrds { .. }

@@ -7,6 +7,7 @@ mod existing;
 mod few;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod left;
 mod neighbour;
 mod node;
 mod pod;
@@ -18,6 +19,7 @@ mod work;
 
 pub use existing::{ExistingContent, ExistingRelease};
 pub use few::{first, first_few};
+pub use left::{AllLeft, Leavings, Left, Leftover, Remedy};
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
     DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OPERANDS_OFF, OperandsLabel,
@@ -127,6 +129,10 @@ pub struct Observed {
     pub gpu_work: Option<WorkFacts>,
     /// Nodes whose driver is being replaced; only there when a decision asked for them.
     pub driver_upgrades: Option<NodeIds>,
+    /// Whether there is a GPUCluster; only there when a decision asked for it.
+    pub gpu_clusters: Option<bool>,
+    /// What is left to be taken away; only there of what a decision asked for.
+    pub left: AllLeft,
     /// The maintenance window; only there when a decision asked for it.
     pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
@@ -154,6 +160,13 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// What nothing was left of. Of all else it has to be read again whether it has gone.
+    pub fn take_cleared(&mut self) -> AllLeft {
+        let mut left = std::mem::take(&mut self.left);
+        left.retain(|_, left| left.objects.is_empty());
+        left
+    }
+
     /// True where it is known which nodes there are.
     pub fn nodes_are_read(&self) -> bool {
         !self.unread.contains(&"Nodes")

@@ -3,7 +3,7 @@
 use super::NodeLabel;
 use crate::desired::Step;
 use crate::drift::ObjectRef;
-use crate::facts::{Orphan, Removal};
+use crate::facts::{Leavings, Leftover, Orphan, Removal};
 use crate::helm::RevisionStatus;
 
 /// A change.
@@ -62,6 +62,13 @@ pub enum Action {
     Prune {
         /// The objects.
         objects: Vec<Orphan>,
+    },
+    /// Take away what is left.
+    Clear {
+        /// Of which kind of thing.
+        what: Leavings,
+        /// The objects.
+        objects: Vec<Leftover>,
     },
     /// Run `helm uninstall`.
     Uninstall {

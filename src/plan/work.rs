@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Situation;
 use crate::api::UpgradePolicy;
 use crate::desired::{Desired, DriverDifference, DriverId};
-use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, Revision, RevisionContent, WorkFacts};
+use crate::facts::{DriverChange, GpuPod, Leavings, MaintenanceWindow, Revision, RevisionContent, WorkFacts};
 
 /// How soon GPU work is looked at again while a change waits for its end.
 pub const WORK_LOOK: SignedDuration = SignedDuration::from_secs(30);
@@ -29,6 +29,10 @@ pub enum Reading {
     MaintenanceWindow,
     /// The nodes whose driver is being replaced.
     DriverUpgrades,
+    /// Whether there is a GPUCluster.
+    GpuClusters,
+    /// What is left to be taken away.
+    Left(Leavings),
 }
 
 /// What keeps a driver change from the nodes.

@@ -4,6 +4,7 @@ mod drift;
 mod end;
 mod nodes;
 mod read;
+mod removal;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -29,8 +30,8 @@ use crate::plan::{self, Action, Hold, Plan, Situation};
 use crate::publish::News;
 use crate::status;
 
-/// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
-const MAX_STEPS: u32 = 12;
+/// Most steps of one pass; the longest known way is a removal, which reads what is left before each step and after it.
+const MAX_STEPS: u32 = 48;
 
 /// How an action ended.
 enum Acted {
@@ -199,6 +200,9 @@ impl<'a> Pass<'a> {
                             |published| published.news,
                         )
                     };
+                    if *action == Action::RemoveFinalizer {
+                        self.say_farewell().await;
+                    }
                     let told = self.context.publisher.tell(news);
                     let (acted, ()) = tokio::join!(self.act(action), told);
                     match (acted?, action) {

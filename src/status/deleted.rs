@@ -3,8 +3,8 @@
 use super::Report;
 use super::conditions::{Verdict, whole_seconds};
 use crate::api::{ConditionType, condition};
-use crate::facts::{GpuPod, first};
-use crate::plan::{Held, Protection};
+use crate::facts::{GpuPod, Leavings, first, first_few};
+use crate::plan::{Action, Held, Plan, Protection};
 
 /// Most names that are listed of one kind.
 const NAMED: usize = 5;
@@ -26,7 +26,7 @@ pub fn judge(report: &Report<'_>) -> Option<Deleted> {
         is_held: true,
     };
     let removing = || Deleted {
-        verdict: Verdict::no("Removing", "the module is being removed"),
+        verdict: Verdict::no("Removing", progress(report)),
         is_held: false,
     };
     Some(match report.protection {
@@ -80,4 +80,44 @@ fn work(pods: &[GpuPod]) -> String {
         first(NAMED, namespaces.iter()),
         first(NAMED, names)
     )
+}
+
+/// The steps of a removal.
+const STEPS: usize = 8;
+
+/// Which step is taken, and what it is about.
+fn progress(report: &Report<'_>) -> String {
+    let (step, doing) = match report.plan {
+        Plan::Act(Action::Clear { what, objects }) => {
+            let names = first_few(objects.iter().map(|leftover| &leftover.object));
+            let (step, doing) = step(*what);
+            (step, format!("{doing} ({names})"))
+        }
+        Plan::AwaitRemoval(names) => {
+            let mut left = report.observed.left.iter();
+            let open = left.find(|(_, left)| !left.objects.is_empty());
+            let (step, doing) = step(open.map_or(Leavings::Stack, |(what, _)| *what));
+            (step, format!("{doing} ({})", first_few(names.iter())))
+        }
+        Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. }) => {
+            (STEPS, "the GpuModule itself is going".to_owned())
+        }
+        _ => (3, "the Helm release is being uninstalled".to_owned()),
+    };
+    format!("step {step} of {STEPS} of the removal: {doing}")
+}
+
+const fn step(what: Leavings) -> (usize, &'static str) {
+    match what {
+        Leavings::DriverUpgrades => (1, "driver upgrades are being paused"),
+        Leavings::Cordons => (
+            2,
+            "nodes that were cordoned for a driver upgrade are being uncordoned",
+        ),
+        Leavings::Stack => (4, "Kubernetes is removing what NVIDIA's operator had made"),
+        Leavings::Pods => (5, "Pods of NVIDIA's stack are ending, which can take minutes"),
+        Leavings::Hooks => (6, "what is left of Helm's hooks is being deleted"),
+        Leavings::Nodes => (7, "labels and annotations are being taken off nodes"),
+        Leavings::Namespace => (8, "the namespace is going"),
+    }
 }

@@ -185,6 +185,7 @@ fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> 
         | Action::RemoveFinalizer
         | Action::OpenNamespace
         | Action::BeginRemoval { .. }
+        | Action::Clear { .. }
         | Action::LabelNodes { .. } => return None,
     };
     Some(described)

@@ -92,6 +92,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             Action::AddFinalizer
             | Action::RemoveFinalizer
             | Action::BeginRemoval { .. }
+            | Action::Clear { .. }
             | Action::OpenNamespace
             | Action::Uninstall { .. },
         ) => Verdict::no(

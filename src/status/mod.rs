@@ -99,7 +99,7 @@ pub fn compute(report: &Report<'_>) -> Computed {
     let deleted = deleted::judge(report);
     let state = state(report, &operands, &installed, &drifted, deleted.as_ref());
     let deciding = match &deleted {
-        Some(deleted) if deleted.is_held && state == State::Warning => &deleted.verdict,
+        Some(deleted) if matches!(state, State::Warning | State::Deleting) => &deleted.verdict,
         _ => deciding(state, &configured, &installed.verdict, &operands, &drifted),
     };
     let driver_change = driver_change::judge(report);

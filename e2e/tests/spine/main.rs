@@ -13,6 +13,7 @@ mod delete;
 mod drift;
 mod fields;
 mod foreign;
+mod gone;
 mod helm3;
 mod install;
 mod interrupted;

@@ -1,5 +1,6 @@
 //! A cluster with Helm in a few lines, for runs of the plan from any state. Helm's part follows what helm 4.3.1 does.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -10,7 +11,10 @@ use crate::api::{Operation, OperationKind, Outcome};
 use crate::catalogue::MinorVersion;
 use crate::desired::{DriverId, DriverUpgrades};
 use crate::drift::ObjectRef;
-use crate::facts::{ExistingContent, ExistingRelease, GpuPod, NodeIds, Orphan, Orphans, WorkFacts};
+use crate::facts::{
+    ExistingContent, ExistingRelease, GpuPod, Leavings, Left, Leftover, NodeIds, Orphan, Orphans, Remedy,
+    WorkFacts,
+};
 
 /// What strikes the next helm command that changes the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +49,8 @@ pub struct World<'a> {
     pub now: Timestamp,
     /// The release's one object is missing.
     pub is_object_lost: bool,
+    /// Of what something is left.
+    pub remains: BTreeSet<Leavings>,
     unmoved: Option<u32>,
     gone: bool,
     /// Everything that was decided, for the message of a failed test.
@@ -83,6 +89,7 @@ impl<'a> World<'a> {
             contents,
             now: NOW,
             is_object_lost: false,
+            remains: Leavings::ALL.into(),
             unmoved: None,
             gone: false,
             told: Vec::new(),
@@ -112,7 +119,13 @@ impl<'a> World<'a> {
                 Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
                 Plan::ReadExisting { revision } => self.inspect(revision),
-                Plan::AwaitRemoval(_) => self.case.observed.policies.clear(),
+                Plan::Read(Reading::GpuClusters) => self.case.observed.gpu_clusters = Some(false),
+                Plan::Read(Reading::Left(what)) => self.read_left(what),
+                Plan::AwaitRemoval(_) => {
+                    // Only Pods end by themselves here.
+                    self.remains.remove(&Leavings::Pods);
+                    self.case.observed.left.clear();
+                }
                 Plan::Act(action) => self.act(&action),
             }
             if self.gone {
@@ -155,6 +168,42 @@ impl<'a> World<'a> {
     /// A Pod uses a GPU of the module's, whose removal has not begun.
     pub fn is_protected(&self) -> bool {
         self.busy && self.nodes_run.is_some() && self.case.removal.is_none()
+    }
+
+    fn read_left(&mut self, what: Leavings) {
+        let leftover = Leftover {
+            object: ObjectRef::crd("left"),
+            uid: String::new(),
+            remedy: match what {
+                Leavings::Pods => Remedy::Wait,
+                _ => Remedy::Delete,
+            },
+        };
+        let left = Left {
+            objects: self
+                .remains
+                .contains(&what)
+                .then_some(leftover)
+                .into_iter()
+                .collect(),
+            stays: Vec::new(),
+        };
+        self.case.observed.left.insert(what, left);
+    }
+
+    /// It is done, or strikes keep it from that.
+    fn clear(&mut self, what: Leavings) -> Result<(), Strike> {
+        match self.strike() {
+            Strike::None => {
+                self.remains.remove(&what);
+                if what == Leavings::Namespace {
+                    let around = self.case.observed.surroundings.as_mut().unwrap();
+                    around.namespace = SurroundingNamespace::Absent;
+                }
+                Ok(())
+            }
+            strike => Err(strike),
+        }
     }
 
     fn look_for_work(&mut self) {
@@ -246,8 +295,10 @@ impl<'a> World<'a> {
             }
             Action::Upgrade { to, .. } => self.upgrade(to),
             Action::Rollback { to, .. } => self.rollback(*to),
+            Action::Clear { what, .. } => self.clear(*what),
             Action::Uninstall { .. } => self.uninstall(),
         };
+        self.case.observed.left = self.case.observed.take_cleared();
         if action.changes_release() {
             self.unmoved = before;
         }
@@ -263,6 +314,7 @@ impl<'a> World<'a> {
                 self.case.attempts = Attempts::default();
                 self.case.observed.comparison = None;
                 self.case.observed.existing = None;
+                self.case.observed.left.clear();
                 self.unmoved = None;
             }
             Err(_) => {

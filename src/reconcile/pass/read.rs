@@ -31,13 +31,12 @@ impl Pass<'_> {
                 self.memory.found_work(&work, self.now());
                 self.observed.gpu_work = Some(work);
             }
-            Reading::DriverUpgrades => match observe::unfinished_driver_upgrades(client).await {
-                Ok(nodes) => self.observed.driver_upgrades = Some(nodes),
-                Err(error) => {
+            Reading::DriverUpgrades | Reading::GpuClusters | Reading::Left(_) => {
+                if let Err(error) = self.read_for_removal(reading).await {
                     self.fail(api_failure(&error));
                     return Acted::Failed;
                 }
-            },
+            }
             Reading::MaintenanceWindow => {
                 self.observed.maintenance = Some(observe::maintenance_window(client).await);
             }
