@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::api::GpuModuleStatus;
 use crate::facts::{Comparison, ExistingRelease, Orphans, WorkFacts};
 use crate::plan::{Attempts, DriftState, Labelled, Settling, WORK_LOOK};
-use crate::status::Ended;
+use crate::status::{Ended, Sightings};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
 const COMPARISON_INTERVAL: SignedDuration = SignedDuration::from_hours(1);
@@ -40,6 +40,8 @@ pub struct Memory {
     pub drift: DriftState,
     /// Labels that were set on nodes or taken off lately.
     pub labelled: Labelled,
+    /// Since when what is wrong was seen, where no object tells it.
+    pub sightings: Sightings,
     /// What has been done to the release and is not in the status yet, oldest first.
     pub ended: Vec<Ended>,
     /// The status as last written; the object in the watch's cache may be older.
@@ -62,6 +64,7 @@ impl Memory {
             orphans: None,
             drift: DriftState::default(),
             labelled: Labelled::default(),
+            sightings: Sightings::default(),
             ended: Vec::new(),
             written: None,
         }
@@ -101,7 +104,7 @@ impl Memory {
     /// GPU work that was seen a moment ago, so that events cause no new reads.
     pub fn known_work(&self, now: Timestamp) -> Option<WorkFacts> {
         let (work, at) = self.work.as_ref()?;
-        (now < *at + WORK_LOOK).then(|| work.clone())
+        (now < *at + WORK_LOOK).then(|| work.remembered())
     }
 }
 
@@ -113,7 +116,7 @@ fn next_comparison(now: Timestamp, jitter: f64) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::NodeLabel;
+    use crate::plan::{LabelChange, NodeLabel};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -132,11 +135,11 @@ mod tests {
         let label = NodeLabel {
             node: "gpu-0".to_owned(),
             uid: "u".to_owned(),
-            keep_out: true,
+            change: LabelChange::KeepOut,
         };
         let mut memory = Memory::new("uid".to_owned(), NOW, 0.0);
         for (generation, at_once) in [(1, false), (2, true)] {
-            memory.labelled.tried(label.clone(), (), NOW, 0.0);
+            memory.labelled.tried(label.clone(), None, NOW, 0.0);
             memory.generation = 1;
             memory.observe_generation(generation);
             assert_eq!(memory.labelled.are_over(&label, NOW), at_once);

@@ -67,9 +67,9 @@ impl Publisher {
 
     /// Tells that the module is removed. `stays` is what is left of it in the cluster.
     pub async fn tell_removal(&self, module: &GpuModule, stays: &[String]) {
-        let stays: String = stays.iter().map(|what| format!(" and {what}")).collect();
+        let stays = [&["NVIDIA's CRDs".to_owned()], stays].concat().join(" and ");
         let note = format!(
-            "the module is removed; NVIDIA's CRDs{stays} stay, and on nodes that had a driver loaded kernel modules and files, which \
+            "the module is removed; {stays} stay, and on nodes that had a driver loaded kernel modules and files, which \
              a later installation can meet: replace these nodes by rolling their worker pools"
         );
         let news = News {
@@ -163,8 +163,7 @@ fn bad(type_: &str) -> &'static str {
     }
 }
 
-/// An Event for what was done without any condition that tells of it: objects were put right, or what a failed upgrade had left behind
-/// was deleted.
+/// An Event for what was done without any condition that tells of it: objects were put right, or what had been left behind was deleted.
 fn correction(previous: Option<&GpuModuleStatus>, status: &GpuModuleStatus) -> Option<Event> {
     let newest = status.history.first()?;
     let known = previous.and_then(|previous| previous.history.first());

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use gpu_manager::api::{GpuModule, NodeFeatureDiscovery};
 use gpu_manager::catalogue::Catalogue;
 use gpu_manager::crds::crd;
+use gpu_manager::desired::resolve;
 use serde_json::Value;
 
 /// Where reasons of conditions and Events come from.
@@ -28,6 +30,7 @@ const NO_REASONS: &[&str] = &[
     "ClusterPolicy",
     "ClusterRole",
     "CustomResourceDefinition",
+    "DaemonSet",
     "NVIDIADriver",
     "Namespace",
     "Node",
@@ -35,6 +38,7 @@ const NO_REASONS: &[&str] = &[
     "ServiceAccount",
     // What others write into their conditions, and the statuses of conditions.
     "Established",
+    "ReconcileFailed",
     "False",
     "True",
     "Unknown",
@@ -44,6 +48,7 @@ const NO_REASONS: &[&str] = &[
     "Held",
     // What an Event is about, and the name of a struct.
     "Publisher",
+    "Delete",
     "Prune",
     "Reapply",
 ];
@@ -254,6 +259,52 @@ fn anchors(text: &str) -> BTreeSet<String> {
             kept.collect::<String>().replace(' ', "-")
         })
         .collect()
+}
+
+/// The samples that users apply, by file name.
+fn samples() -> Vec<PathBuf> {
+    let samples = files(&root().join("docs/user/samples"), "yaml");
+    assert!(samples.len() > 10, "{samples:?}");
+    samples
+}
+
+#[test]
+fn every_sample_is_linked() {
+    let texts = files(&root().join("docs/user"), "md");
+    let text: String = texts
+        .iter()
+        .map(|path| fs::read_to_string(path).expect("a text"))
+        .collect();
+    let missing: Vec<_> = samples()
+        .into_iter()
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .filter(|name| !text.contains(&format!("](samples/{name})")))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn every_sample_of_the_module_suits_every_chart() {
+    let catalogue = Catalogue::compiled_in().expect("a catalogue");
+    let samples = samples();
+    let modules: Vec<_> = samples
+        .iter()
+        .map(|path| (path, fs::read_to_string(path).expect("a text")))
+        .filter(|(_, text)| text.contains("kind: GpuModule"))
+        .collect();
+    assert!(modules.len() > 5, "{modules:?}");
+    for (path, text) in modules {
+        let mut module: GpuModule = serde_saphyr::from_str(&text).expect("a GpuModule");
+        for version in catalogue.installable() {
+            module.spec.chart_version = Some(version.to_string());
+            let resolved = resolve(&module.spec, &catalogue, NodeFeatureDiscovery::Module, &[]);
+            assert!(
+                resolved.is_ok(),
+                "{} with {version}: {resolved:?}",
+                path.display()
+            );
+        }
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ use crate::tools::{Tool, Tools};
 pub use self::audit::{AuditEvent, AuditLog, AuditStatus, AuditUser, Mark};
 pub use self::heartbeat::heartbeat;
 pub use self::kubeconfig::client_for;
-pub use self::nodes::{FakeNode, HARDWARE_GPUS, POOL_LABEL};
+pub use self::nodes::{FakeNode, HARDWARE_GPUS, HARDWARE_PRODUCT, POOL_LABEL};
 pub use self::process::Process;
 pub use self::stages::HOLD;
 

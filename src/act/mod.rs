@@ -100,7 +100,7 @@ impl Actor {
             Action::Rollback { to, .. } => self.rollback(*to).await,
             Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
-            Action::Prune { objects } => Ok(self.prune(objects).await?),
+            Action::Prune { objects, .. } => Ok(self.prune(objects).await?),
             Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
             Action::Clear { objects, .. } => Ok(self.clear(objects).await?),
             // Each object ends in its own way: [`Self::reapply`], [`nodes::label`].

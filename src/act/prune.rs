@@ -1,4 +1,4 @@
-//! Deletes objects that a failed upgrade has left behind.
+//! Deletes objects that were left behind beside the release.
 
 use kube::api::{DeleteParams, Preconditions};
 use kube::core::DynamicObject;
@@ -21,7 +21,7 @@ impl Actor {
             });
             let call = api.delete(&object.name, &params);
             match found(deadline(API_DEADLINE, format!("delete {object}"), call).await) {
-                Ok(_) => tracing::info!(%object, "deleted what a failed upgrade had left behind"),
+                Ok(_) => tracing::info!(%object, "deleted what had been left behind"),
                 Err(error) if error.is_conflict() => tracing::debug!(%object, "it is another one by now"),
                 Err(error) => return Err(error),
             }

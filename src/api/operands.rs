@@ -26,13 +26,13 @@ pub struct TimeSlicingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MigSpec {
-    /// Under which names. Empty: Single.
+    /// Under which names. Empty: Single, or Mixed where GPUs are shared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<MigStrategy>,
 }
 
 /// None: partitions are not offered. Single: as nvidia.com/gpu, all partitions of a node being alike. Mixed: as
-/// nvidia.com/mig-<profile>. Empty: Single.
+/// nvidia.com/mig-<profile>. Empty: Single, or Mixed where GPUs are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MigStrategy {
     /// Partitions are not offered.

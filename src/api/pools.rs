@@ -43,6 +43,10 @@ pub struct WorkerPoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_VALUES), inner(length(max = MAX_TEXT)))]
     pub instance_types: Vec<String>,
+    /// Images of the driver that its nodes ask for, or will ask for once the driver of the spec comes to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_VALUES), inner(length(max = MAX_TEXT)))]
+    pub driver_images: Vec<String>,
     /// Products of its GPUs, for example Tesla-T4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_VALUES), inner(length(max = MAX_TEXT)))]

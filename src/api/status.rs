@@ -185,7 +185,7 @@ pub enum OperationKind {
     Uninstall,
     /// The Secret of a revision that was in Helm's way was deleted.
     Discard,
-    /// Objects that a failed upgrade had left behind were deleted.
+    /// Objects that a failed upgrade or a former driver had left behind were deleted.
     Prune,
     /// Objects of the release that somebody had changed were put right; no new revision.
     Reapply,

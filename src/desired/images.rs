@@ -93,30 +93,30 @@ pub fn check(spec: &GpuModuleSpec, allowed: &[String]) -> Result<(), Refusal> {
     match named.into_iter().find(|(_, named)| !is_allowed(named)) {
         Some((field, named)) => Err(Refusal::RegistryNotAllowed {
             field,
-            named: named.to_owned(),
+            named: if named.is_empty() { "no registry" } else { named }.to_owned(),
             allowed: allowed.join(", "),
         }),
         None => Ok(()),
     }
 }
 
-/// Finds what names images: repositories, whole references, and environment variables that NVIDIA's operator reads.
+/// Finds what names images: repositories, whole references, and environment variables that NVIDIA's operator reads. Without a
+/// repository it takes any image for a whole reference (`imagePath` in its `internal/image`), so an empty one counts too.
 fn find<'a>(value: &'a Value, key: &str, at: &str, found: &mut Vec<(String, &'a str)>) {
+    let is_place = matches!(key, "repository" | "registry");
     match value {
         Value::String(text) => {
-            let names = match key {
-                "repository" | "registry" => !text.is_empty(),
-                "image" => text.contains('/'),
-                _ => false,
-            };
-            if names {
+            if is_place || (key == "image" && text.contains('/')) {
                 found.push((at.to_owned(), text));
             }
         }
+        Value::Null if is_place => found.push((at.to_owned(), "")),
         Value::Array(items) => items.iter().for_each(|item| find(item, "", at, found)),
         Value::Object(map) => {
             let variable = map.get("name").and_then(Value::as_str);
             let text = map.get("value").and_then(Value::as_str);
+            // What it is read from lies elsewhere and may change.
+            let text = text.or_else(|| map.contains_key("valueFrom").then_some(""));
             if let Some(text) = text.filter(|_| variable.is_some_and(|name| name.ends_with("IMAGE"))) {
                 found.push((at.to_owned(), text));
             }

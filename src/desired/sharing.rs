@@ -5,12 +5,15 @@
 
 use serde_json::{Map, json};
 
-use super::digest;
 use super::typed::Typed;
+use super::{digest, path};
 use crate::api::GpuModuleSpec;
 
 /// Entry of the ConfigMap that every node uses.
 const ENTRY: &str = "time-slicing";
+
+/// Value that says how partitions are offered.
+const STRATEGY: &str = "mig.strategy";
 
 pub fn typed(spec: &GpuModuleSpec) -> Option<Typed> {
     let replicas = spec.sharing.as_ref()?.time_slicing.as_ref()?.replicas;
@@ -29,15 +32,29 @@ pub fn typed(spec: &GpuModuleSpec) -> Option<Typed> {
         "default": ENTRY,
         "data": { ENTRY: content },
     });
+    let mut values = Map::from_iter([("devicePlugin".to_owned(), json!({ "config": config }))]);
+    // The chart's own strategy is single, by which partitions would be called as GPUs are and shared like them.
+    if !says_strategy(spec) {
+        path::set(&mut values, STRATEGY, "mixed".into());
+    }
     Some(Typed {
         field: "spec.sharing.timeSlicing",
-        values: Map::from_iter([("devicePlugin".to_owned(), json!({ "config": config }))]),
+        values,
         excludes: vec![
             // Entries of somebody else would not be in the digest.
             ("devicePlugin.config", None),
             ("devicePlugin.enabled", Some(json!(false))),
-            // Partitions would be called as GPUs are and shared like them.
-            ("mig.strategy", Some(json!("single"))),
+            (STRATEGY, Some(json!("single"))),
         ],
     })
+}
+
+/// True where the user says how partitions are offered.
+fn says_strategy(spec: &GpuModuleSpec) -> bool {
+    let by_field = spec.mig.as_ref().is_some_and(|mig| mig.strategy.is_some());
+    let by_value = spec
+        .values
+        .as_ref()
+        .and_then(|values| path::touched(values, STRATEGY));
+    by_field || by_value.is_some()
 }

@@ -59,6 +59,7 @@ pub fn history(statuses: &[RevisionStatus], fingerprint: &str) -> ReleaseFacts {
         number,
         uid: number.to_string(),
         status: *status,
+        created: NOW,
         changed: NOW,
         fingerprint: Some(fingerprint.to_owned()),
         by: Some("gpu-manager-0".to_owned()),
@@ -98,6 +99,7 @@ pub fn policy(owner: Option<HelmOwner>, state: Option<&str>) -> PolicyFacts {
         name: "cluster-policy".to_owned(),
         owner,
         chart: None,
+        drivers_enabled: true,
         state: state.map(ToOwned::to_owned),
         error: None,
     }
@@ -153,6 +155,7 @@ pub fn daemon_sets() -> Vec<DaemonSetFacts> {
         ready: 1,
         updated: 1,
         driver: name.contains("driver").then(|| DriverImage {
+            uid: String::new(),
             owner: "gardenlinux-precompiled".to_owned(),
             image: DRIVER_IMAGE.to_owned(),
         }),
@@ -172,7 +175,6 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
             os_image: "Garden Linux 2150.7.0".to_owned(),
             kernel: "6.18.38-cloud-amd64".to_owned(),
             architecture: "amd64".to_owned(),
-            runtime: "containerd://2.1.4".to_owned(),
         },
         features: FeatureLabels::Complete,
         gpu: GpuLabels::default(),
@@ -185,5 +187,7 @@ pub fn node(name: &str, allocatable: u64) -> NodeFacts {
         capacity: allocatable,
         allocatable,
         driver_change: None,
+        has_own_driver: false,
+        machine_update: None,
     }
 }

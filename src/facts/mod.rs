@@ -22,8 +22,8 @@ pub use few::{first, first_few};
 pub use left::{AllLeft, Leavings, Left, Leftover, Remedy};
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
-    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OPERANDS_OFF, OperandsLabel,
-    SystemFacts, is_gpu_resource, labels_tell_gpu,
+    DRIVER_CHANGE_LABEL, DriverChange, FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL,
+    OPERANDS_OFF, OperandsLabel, SystemFacts, is_gpu_resource, labels_tell_gpu, labels_tell_own_driver,
 };
 pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
@@ -170,5 +170,10 @@ impl Observed {
     /// True where it is known which nodes there are.
     pub fn nodes_are_read(&self) -> bool {
         !self.unread.contains(&"Nodes")
+    }
+
+    /// GPU nodes that NVIDIA's operator is not told to keep off: those on which a change of the driver interrupts what runs.
+    pub fn nodes_in_reach(&self) -> impl Iterator<Item = &NodeFacts> {
+        self.gpu_nodes.iter().filter(|node| !node.is_kept_off())
     }
 }

@@ -44,6 +44,11 @@ pub struct NodeFacts {
     pub allocatable: u64,
     /// Where NVIDIA's operator stands with replacing the driver on the node; `None`: it does not.
     pub driver_change: Option<DriverChange>,
+    /// NVIDIA's operator brings no driver there: label `nvidia.com/gpu.deploy.driver` is `false`, or `pre-installed` where its driver
+    /// manager has found one.
+    pub has_own_driver: bool,
+    /// Where Gardener stands with updating the machine in place; `None`: it does not.
+    pub machine_update: Option<MachineUpdate>,
 }
 
 /// What a node runs (`status.nodeInfo`). The kernel may change in place on the same Node.
@@ -55,17 +60,30 @@ pub struct SystemFacts {
     pub kernel: String,
     /// Architecture as Go names it: `amd64` or `arm64`.
     pub architecture: String,
-    /// Container runtime with its version, for example `containerd://2.1.4`.
-    pub runtime: String,
+}
+
+/// What `os_image` of a node with Garden Linux begins with; its version follows.
+const GARDEN_LINUX: &str = "Garden Linux";
+
+impl SystemFacts {
+    /// Version of Garden Linux; `None` for another operating system.
+    pub fn garden_linux(&self) -> Option<&str> {
+        self.os_image.trim().strip_prefix(GARDEN_LINUX).map(str::trim)
+    }
+
+    /// True where it runs Garden Linux.
+    pub fn is_garden_linux(&self) -> bool {
+        self.garden_linux().is_some()
+    }
 }
 
 /// The labels of Node Feature Discovery, without which NVIDIA's operator does nothing on a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FeatureLabels {
-    /// There is none.
+    /// Others are missing, too.
     #[default]
     Absent,
-    /// There are some, but `system-os_release.VERSION_ID` is missing: NVIDIA's operator refuses the node.
+    /// Only `system-os_release.VERSION_ID` is missing: NVIDIA's operator refuses the node.
     NoVersion,
     /// Those that NVIDIA's operator needs are there.
     Complete,
@@ -91,6 +109,9 @@ pub const OPERANDS_LABEL: &str = "nvidia.com/gpu.deploy.operands";
 
 /// The value of [`OPERANDS_LABEL`] that does.
 pub const OPERANDS_OFF: &str = "false";
+
+/// Label by which NVIDIA's operator notes how far it has come with replacing the driver on a node.
+pub const DRIVER_CHANGE_LABEL: &str = "nvidia.com/gpu-driver-upgrade-state";
 
 /// A node's label [`OPERANDS_LABEL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +143,7 @@ pub enum DriverChange {
 impl DriverChange {
     /// Reads NVIDIA's labels.
     pub fn of(labels: &BTreeMap<String, String>) -> Option<Self> {
-        match labels.get("nvidia.com/gpu-driver-upgrade-state")?.as_str() {
+        match labels.get(DRIVER_CHANGE_LABEL)?.as_str() {
             "" | "upgrade-done" => None,
             // A node that is kept out of driver changes waits for ever.
             "upgrade-required" => (labels
@@ -134,6 +155,34 @@ impl DriverChange {
             _ => Some(Self::UnderWay),
         }
     }
+}
+
+/// An update in place by Gardener: its machine-controller-manager cordons and drains the node, and uncordons it in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineUpdate {
+    /// The node is chosen for it.
+    UnderWay,
+    /// It did not work.
+    Failed,
+}
+
+impl MachineUpdate {
+    /// Reads the labels of machine-controller-manager (`pkg/apis/machine/v1alpha1`).
+    pub fn of(labels: &BTreeMap<String, String>) -> Option<Self> {
+        labels.get("node.machine.sapcloud.io/selected-for-update")?;
+        let result = labels.get("node.machine.sapcloud.io/update-result");
+        Some(if result.is_some_and(|result| result == "failed") {
+            Self::Failed
+        } else {
+            Self::UnderWay
+        })
+    }
+}
+
+/// True where the labels say that NVIDIA's operator brings no driver.
+pub fn labels_tell_own_driver(labels: &BTreeMap<String, String>) -> bool {
+    let label = labels.get("nvidia.com/gpu.deploy.driver").map(String::as_str);
+    matches!(label, Some("false" | "pre-installed"))
 }
 
 impl NodeFacts {
@@ -151,16 +200,6 @@ impl NodeFacts {
     /// True where the module has set [`OPERANDS_LABEL`].
     pub fn has_own_label(&self) -> bool {
         self.operands.as_ref().is_some_and(|label| label.is_ours)
-    }
-
-    /// True where a Pod can get a GPU on this node now.
-    pub const fn is_usable(&self) -> bool {
-        self.ready && self.schedulable && self.allocatable > 0
-    }
-
-    /// True where its GPUs work and only a cordon keeps Pods away.
-    pub const fn is_only_cordoned(&self) -> bool {
-        self.ready && !self.schedulable && self.allocatable > 0
     }
 }
 

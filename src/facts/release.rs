@@ -17,6 +17,8 @@ pub struct Revision {
     pub uid: String,
     /// Its status.
     pub status: RevisionStatus,
+    /// When its Secret was made.
+    pub created: Timestamp,
     /// When its Secret was last written, as far as the API server notes it (`managedFields`).
     pub changed: Timestamp,
     /// Label [`crate::api::LABEL_FINGERPRINT`].
@@ -92,6 +94,11 @@ impl History {
     /// The revisions, oldest first.
     pub fn all(&self) -> &[Revision] {
         &self.0
+    }
+
+    /// When the oldest revision was made that is kept: since then there is a release.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.0.first().map(|oldest| oldest.created)
     }
 
     /// True where no revision is left.

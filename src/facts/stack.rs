@@ -33,6 +33,8 @@ pub struct PolicyFacts {
     pub owner: Option<HelmOwner>,
     /// Version of the chart that made it (label `helm.sh/chart`).
     pub chart: Option<Version>,
+    /// NVIDIA's operator may run drivers (`spec.driver.enabled`).
+    pub drivers_enabled: bool,
     /// `status.state`: ready or notReady; `None` before NVIDIA's operator has seen it.
     pub state: Option<String>,
     /// Reason and message of the condition `Error`, where it is True.
@@ -84,6 +86,8 @@ pub struct DaemonSetFacts {
 /// The driver of a DaemonSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverImage {
+    /// UID of the DaemonSet.
+    pub uid: String,
     /// Name of the NVIDIADriver or ClusterPolicy that asked for it.
     pub owner: String,
     /// Reference of its image: `<repository>/driver:<version>-<kernel>-<system>`.

@@ -11,6 +11,8 @@ pub struct GpuPod {
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// The node that it is bound to.
+    pub node: String,
 }
 
 /// GPU work on some nodes, as read at one moment.
@@ -18,6 +20,8 @@ pub struct GpuPod {
 pub enum WorkFacts {
     /// Every Pod that uses a GPU there, in the order of namespaces and names.
     Read(Vec<GpuPod>),
+    /// Such Pods as they were a moment ago: others may have come since.
+    Remembered(Vec<GpuPod>),
     /// They cannot be read, for this reason: there may be some.
     Unreadable(String),
 }
@@ -26,6 +30,24 @@ impl WorkFacts {
     /// True where it is known that no Pod uses a GPU.
     pub fn is_idle(&self) -> bool {
         *self == Self::Read(Vec::new())
+    }
+
+    /// Whether Pods use GPUs of that node, and where that is not known they may; `None`: it has to be read anew.
+    pub fn is_used(&self, node: &str) -> Option<bool> {
+        match self {
+            Self::Read(pods) => Some(pods.iter().any(|pod| pod.node == node)),
+            Self::Remembered(pods) => pods.iter().any(|pod| pod.node == node).then_some(true),
+            Self::Unreadable(_) => Some(true),
+        }
+    }
+
+    /// The same a moment later.
+    #[must_use]
+    pub fn remembered(&self) -> Self {
+        match self {
+            Self::Read(pods) | Self::Remembered(pods) => Self::Remembered(pods.clone()),
+            Self::Unreadable(why) => Self::Unreadable(why.clone()),
+        }
     }
 }
 
@@ -66,10 +88,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_old_reading_tells_of_no_node_that_it_is_idle() {
+        let pod = GpuPod {
+            namespace: "team".to_owned(),
+            name: "train".to_owned(),
+            node: "gpu-0".to_owned(),
+        };
+        let read = WorkFacts::Read(vec![pod]);
+        assert_eq!(
+            (read.is_used("gpu-0"), read.is_used("gpu-1")),
+            (Some(true), Some(false))
+        );
+        let old = read.remembered();
+        assert_eq!((old.is_used("gpu-0"), old.is_used("gpu-1")), (Some(true), None));
+        assert!(!WorkFacts::Read(Vec::new()).remembered().is_idle());
+        let unreadable = WorkFacts::Unreadable("no".to_owned());
+        assert_eq!(unreadable.remembered().is_used("gpu-0"), Some(true));
+    }
+
+    #[test]
     fn a_list_of_pods_stays_short() {
         let pod = |namespace: &str, name: &str| GpuPod {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
+            node: "gpu-0".to_owned(),
         };
         let all = [pod("a", "x"), pod("a", "y"), pod("b", "x"), pod("c", "x")];
         assert_eq!(PodList(&all[..1]).to_string(), "1 Pod that uses a GPU (a/x)");

@@ -6,7 +6,7 @@
 mod support;
 mod verdict;
 
-pub use support::{Impossible, Support, driver_image};
+pub use support::{IMAGE_SUFFIX, Impossible, Support, driver_image};
 pub use verdict::{KeptOut, NodeRules, Verdict};
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ fn system(os_image: &str, kernel: &str, architecture: &str) -> SystemFacts {
         os_image: os_image.to_owned(),
         kernel: kernel.to_owned(),
         architecture: architecture.to_owned(),
-        runtime: "containerd://2.1.4".to_owned(),
     }
 }
 
@@ -32,11 +31,11 @@ fn judge(driver: &Value, os_image: &str, kernel: &str, architecture: &str) -> Su
     Support::of(&system, &desired(driver).driver, &catalogue().drivers)
 }
 
-/// The reason, or else the judgement.
 fn word(support: &Support) -> String {
-    support
-        .reason()
-        .map_or_else(|| format!("{support:?}"), ToOwned::to_owned)
+    match support {
+        Support::Impossible(why) => format!("{why:?}"),
+        support => format!("{support:?}"),
+    }
 }
 
 #[test]
@@ -66,33 +65,33 @@ fn a_node_is_judged_by_what_it_runs() {
         (
             json!({}),
             ("Garden Linux 2150.10.0", "6.18.44-cloud-amd64", "amd64"),
-            "DriverImageUnknown",
+            "Unknown",
         ),
         (
             json!({}),
             ("Garden Linux 1877.18", "6.12.70-cloud-amd64", "amd64"),
-            "DriverImageUnknown",
+            "Unknown",
         ),
         (
             json!({}),
             ("Garden Linux 1312.3", "6.6.30-cloud-amd64", "amd64"),
-            "DriverImageUnknown",
+            "Unknown",
         ),
         // A kernel of another series, or of a flavour that is not built for.
         (
             json!({}),
             ("Garden Linux 2150.9.0", "6.1.8-cloud-amd64", "amd64"),
-            "DriverImageUnknown",
+            "Unknown",
         ),
         (
             json!({}),
             ("Garden Linux 2150.9.0", "6.18.41-firecracker-amd64", "amd64"),
-            "DriverImageUnknown",
+            "Unknown",
         ),
         (
             json!({}),
             ("Garden Linux today", "6.18.41-cloud-amd64", "amd64"),
-            "DriverImageUnknown",
+            "Unknown",
         ),
         // What cannot be.
         (json!({ "branch": 570 }), known, "ExcludedDriver"),
@@ -142,31 +141,6 @@ fn a_node_is_judged_by_what_it_runs() {
 }
 
 #[test]
-fn what_is_impossible_says_what_to_do() {
-    let text = |driver: Value, os: &str, architecture: &str| match judge(
-        &driver,
-        os,
-        "6.18.41-cloud-x",
-        architecture,
-    ) {
-        Support::Impossible(impossible) => impossible.to_string(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(
-        text(json!({}), "Ubuntu 24.04.3 LTS", "amd64"),
-        "runs Ubuntu 24.04.3 LTS, and there are drivers for Garden Linux only, give its worker pool the machine image gardenlinux"
-    );
-    assert_eq!(
-        text(json!({}), "Garden Linux 2150.9.0", "arm64"),
-        "has the architecture arm64, for which there are no drivers, give its worker pool a machine type with amd64"
-    );
-    assert_eq!(
-        text(json!({ "branch": 570 }), "Garden Linux 2150.8.0", "amd64"),
-        "runs Garden Linux 2150.8.0: driver 570 does not compile for kernel 6.18.41 and newer, choose another spec.driver.branch"
-    );
-}
-
-#[test]
 fn the_image_is_the_one_that_the_node_will_ask_for() {
     let system = system("Garden Linux 2150.9.0", "6.18.41-cloud-amd64", "amd64");
     let image = |driver: Value| driver_image(&system, &desired(&driver));
@@ -209,8 +183,10 @@ fn the_matrix_is_what_the_installer_publishes() {
         matrix.installer_release
     );
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    // The file is test data of whoever has the charts too; without it there is nothing to compare with.
     let Ok(text) = std::fs::read_to_string(&path) else {
+        let missing = format!("NO {}", path.display());
+        assert!(option_env!("CI") != Some("true"), "{missing}");
+        eprintln!("{missing}: THE COMPARISON WITH WHAT THE INSTALLER PUBLISHES IS LEFT OUT");
         return;
     };
     let published: Published = serde_saphyr::from_str(&text).unwrap();
@@ -264,46 +240,30 @@ fn who_keeps_a_node_out_is_told_by_the_label_then_the_spec_then_the_system() {
     };
     let (all, without) = (json!({}), json!({ "exclude": ["gpu"] }));
     let good = fixtures::node("a", 1);
-    let foreign = KeptOut::Impossible(Impossible::ForeignOperatingSystem {
-        os_image: "Ubuntu 24.04.3 LTS".to_owned(),
-    });
-    for (node, spec, kept_out, is_out) in [
-        (good.clone(), &all, None, false),
-        (good.clone(), &without, Some(KeptOut::BySpec), false),
-        (ubuntu.clone(), &all, Some(foreign.clone()), false),
-        (ubuntu.clone(), &without, Some(KeptOut::BySpec), false),
-        (labelled(&good, "false", true), &all, None, true),
-        (labelled(&ubuntu, "false", true), &all, Some(foreign), true),
-        (
-            labelled(&good, "false", true),
-            &without,
-            Some(KeptOut::BySpec),
-            true,
-        ),
+    let foreign = KeptOut::Impossible(Impossible::ForeignOperatingSystem);
+    for (node, spec, kept_out) in [
+        (good.clone(), &all, None),
+        (good.clone(), &without, Some(KeptOut::BySpec)),
+        (ubuntu.clone(), &all, Some(foreign.clone())),
+        (ubuntu.clone(), &without, Some(KeptOut::BySpec)),
+        (labelled(&good, "false", true), &all, None),
+        (labelled(&ubuntu, "false", true), &all, Some(foreign)),
+        (labelled(&good, "false", true), &without, Some(KeptOut::BySpec)),
         (
             labelled(&ubuntu, "false", false),
             &without,
             Some(KeptOut::BySomebody),
-            true,
         ),
-        (
-            labelled(&good, "false", false),
-            &all,
-            Some(KeptOut::BySomebody),
-            true,
-        ),
-        (labelled(&ubuntu, "true", false), &without, None, false),
+        (labelled(&good, "false", false), &all, Some(KeptOut::BySomebody)),
+        (labelled(&ubuntu, "true", false), &without, None),
     ] {
-        let found = verdict(&node, spec, &json!({}));
-        assert_eq!((&found.kept_out, found.is_out), (&kept_out, is_out), "{node:?}");
+        assert_eq!(verdict(&node, spec, &json!({})).kept_out, kept_out, "{node:?}");
     }
     let insisted = verdict(&labelled(&ubuntu, "true", false), &all, &json!({}));
-    assert_eq!(insisted.support.reason(), Some("ForeignOperatingSystem"));
+    assert_eq!(word(&insisted.support), "ForeignOperatingSystem");
     let preinstalled = verdict(&ubuntu, &all, &json!({ "mode": "Preinstalled" }));
     assert_eq!(
         (preinstalled.support, preinstalled.kept_out),
         (Support::Unjudged, None)
     );
-    let reason = |kept_out: KeptOut| kept_out.reason();
-    assert_eq!([KeptOut::BySpec, KeptOut::BySomebody].map(reason), [None, None]);
 }

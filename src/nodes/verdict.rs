@@ -24,8 +24,6 @@ pub struct Verdict {
     pub support: Support,
     /// Why it is to take no part; `None`: it is to take part.
     pub kept_out: Option<KeptOut>,
-    /// NVIDIA's operator is told to keep off it, whoever told it.
-    pub is_out: bool,
 }
 
 /// Why a node is to take no part.
@@ -50,14 +48,10 @@ impl NodeRules<'_> {
             // Another value than that is somebody's wish to have the node take part.
             (Some(label), _) if !label.is_ours => label.keeps_off().then_some(KeptOut::BySomebody),
             _ if !self.selects(node.pool.as_deref()) => Some(KeptOut::BySpec),
-            (_, Support::Impossible(why)) => Some(KeptOut::Impossible(why.clone())),
+            (_, Support::Impossible(why)) => Some(KeptOut::Impossible(*why)),
             _ => None,
         };
-        Verdict {
-            support,
-            kept_out,
-            is_out: node.is_kept_off(),
-        }
+        Verdict { support, kept_out }
     }
 
     /// True for a worker pool that takes part as far as the spec is concerned.
@@ -67,15 +61,5 @@ impl NodeRules<'_> {
         };
         let names = |pools: &[String]| pool.is_some_and(|pool| pools.iter().any(|named| named == pool));
         (spec.include.is_empty() || names(&spec.include)) && !names(&spec.exclude)
-    }
-}
-
-impl KeptOut {
-    /// The reason by which a user finds help; what somebody asked for needs none.
-    pub const fn reason(&self) -> Option<&'static str> {
-        match self {
-            Self::BySomebody | Self::BySpec => None,
-            Self::Impossible(impossible) => Some(impossible.reason()),
-        }
     }
 }

@@ -39,6 +39,9 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
         number: label("version")?.parse().ok()?,
         uid: secret.uid().unwrap_or_default(),
         status: RevisionStatus::from_label(label("status")?),
+        created: secret
+            .creation_timestamp()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
         changed,
         fingerprint: label(LABEL_FINGERPRINT).cloned(),
         by: label(LABEL_BY).cloned(),
@@ -77,6 +80,7 @@ pub fn policy(object: &DynamicObject) -> PolicyFacts {
             .labels()
             .get(LABEL_HELM_CHART)
             .and_then(|chart| chart_version(chart)),
+        drivers_enabled: object.data["spec"]["driver"]["enabled"] != false,
         state,
         error,
     }

@@ -58,13 +58,14 @@ fn gpu_pod(pod: &Pod, runtime_class: Option<&str>, now: Timestamp) -> Option<Gpu
         .deletion_timestamp
         .as_ref()
         .is_some_and(|at| at.0 <= now);
-    let counts = spec.node_name.is_some()
-        && !matches!(phase, Some("Succeeded" | "Failed"))
+    let node = spec.node_name.clone()?;
+    let counts = !matches!(phase, Some("Succeeded" | "Failed"))
         && !over
         && pod.metadata.namespace.as_deref() != Some(RELEASE_NAMESPACE);
     (counts && uses_gpu(spec, runtime_class)).then(|| GpuPod {
         namespace: pod.namespace().unwrap_or_default(),
         name: pod.name_any(),
+        node,
     })
 }
 

@@ -53,15 +53,17 @@ pub enum Action {
         /// What is wrong with them, in words.
         why: String,
     },
-    /// Set or take off the label that keeps NVIDIA's operator off a node.
+    /// Set or take off labels by which NVIDIA's operator knows what to do on a node.
     LabelNodes {
         /// The labels.
         labels: Vec<NodeLabel>,
     },
-    /// Delete what failed upgrades have left behind.
+    /// Delete what was left behind beside the release.
     Prune {
         /// The objects.
         objects: Vec<Orphan>,
+        /// Who has left them.
+        left_by: LeftBy,
     },
     /// Take away what is left.
     Clear {
@@ -84,6 +86,25 @@ impl Action {
             self,
             Self::Upgrade { .. } | Self::Rollback { .. } | Self::Uninstall { .. }
         )
+    }
+}
+
+/// Who has left objects behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftBy {
+    /// An upgrade that failed: Helm never looks at what only such a revision has.
+    FailedUpgrade,
+    /// NVIDIA's operator, which keeps the DaemonSets of its drivers when the driver is switched off.
+    FormerDriver,
+}
+
+impl LeftBy {
+    /// In words, for the status.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::FailedUpgrade => "left behind by an upgrade that failed",
+            Self::FormerDriver => "left behind by the driver that was switched off",
+        }
     }
 }
 

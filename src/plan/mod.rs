@@ -13,6 +13,7 @@ mod foreign;
 mod held;
 mod hold;
 mod keep_out;
+mod left_drivers;
 mod nfd;
 mod orphans;
 mod pause;
@@ -36,13 +37,13 @@ use crate::facts::{Observed, Orphans, Removal};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 
-pub use action::{Action, Cause, Obstacle};
+pub use action::{Action, Cause, LeftBy, Obstacle};
 pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
-pub use keep_out::{Labelled, NodeLabel};
+pub use keep_out::{LabelChange, Labelled, NodeLabel};
 pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
 pub use protection::{Held, Protection, protection};
@@ -130,7 +131,7 @@ pub enum Plan {
     },
     /// Acting is next: read from the API server what no watch tells, then decide again.
     Look,
-    /// Drivers would be replaced or removed: read whether they may be, then decide again.
+    /// Drivers would be replaced or taken away: read whether they may be, then decide again.
     Read(Reading),
     /// The newest revision is not known to be the module's: read it through Helm, then decide again.
     Compare,
@@ -174,6 +175,8 @@ pub enum Wait {
     Work,
     /// What keeps a change of the driver's mode from the nodes; [`waiting`] tells it.
     Drivers,
+    /// These nodes, whose labels are to be taken off before the GpuModule goes.
+    NodeLabels(Vec<String>),
 }
 
 /// Decides the next step.
@@ -214,6 +217,17 @@ pub fn waiting(s: &Situation<'_>) -> Waiting {
         Ok(desired) if in_order => held::waiting(s, desired),
         _ => Waiting::Unknown,
     }
+}
+
+/// Nodes that have the module's label.
+pub fn labelled_nodes(s: &Situation<'_>) -> Vec<String> {
+    keep_out::still_labelled(s).map(|label| label.node).collect()
+}
+
+/// When to look again whether nodes may be left out that are in use, where `plan` is what was decided.
+pub fn recheck_nodes(s: &Situation<'_>, plan: &Plan) -> Option<Timestamp> {
+    let decides = !s.deleting && !matches!(plan, Plan::Hold(_));
+    keep_out::recheck(s, s.desired.ok().filter(|_| decides)?, plan)
 }
 
 /// The driver that the nodes were last told to run, as far as anybody knows.

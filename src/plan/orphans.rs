@@ -1,7 +1,7 @@
 //! Objects that an upgrade which failed had made, and that what runs now does not have. Helm compares its target with the last
 //! revision that worked, so it never removes them, not even with an uninstall.
 
-use super::{Action, Plan, Situation};
+use super::{Action, LeftBy, Plan, Situation};
 use crate::facts::{ReleaseFacts, Revision};
 use crate::helm::RevisionStatus;
 
@@ -29,6 +29,7 @@ pub fn step(s: &Situation<'_>, latest: &Revision) -> Option<Plan> {
         Some(orphans) if orphans.objects.is_empty() => None,
         Some(orphans) => Some(Plan::Act(Action::Prune {
             objects: orphans.objects.clone(),
+            left_by: LeftBy::FailedUpgrade,
         })),
     }
 }

@@ -44,6 +44,12 @@ impl<K: Ord, T> Pauses<K, T> {
         self.0.insert(thing, tries);
     }
 
+    /// How often the thing was tried, and before when it is not tried again.
+    pub fn tries(&self, thing: &K) -> (u32, Option<Timestamp>) {
+        let tries = self.0.get(thing);
+        tries.map_or((0, None), |tries| (tries.count, Some(tries.until)))
+    }
+
     /// Things that were tried more often than that.
     pub fn more_than(&self, count: u32) -> impl Iterator<Item = (&K, &T)> {
         let often = self.0.iter().filter(move |(_, tries)| tries.count > count);

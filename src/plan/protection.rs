@@ -39,10 +39,11 @@ pub fn protection<'a>(s: &Situation<'a>) -> Protection<'a> {
         return Protection::Held(Held::Unreadable("the operator may not list Nodes"));
     }
     match &s.observed.gpu_work {
-        _ if s.observed.gpu_nodes.is_empty() => Protection::Nothing,
+        _ if s.observed.nodes_in_reach().next().is_none() => Protection::Nothing,
         None => Protection::Unknown,
         Some(WorkFacts::Read(pods)) if pods.is_empty() => Protection::Nothing,
-        Some(WorkFacts::Read(pods)) => Protection::Held(Held::Work(pods)),
+        Some(WorkFacts::Remembered(pods)) if pods.is_empty() => Protection::Unknown,
+        Some(WorkFacts::Read(pods) | WorkFacts::Remembered(pods)) => Protection::Held(Held::Work(pods)),
         Some(WorkFacts::Unreadable(why)) => Protection::Held(Held::Unreadable(why)),
     }
 }

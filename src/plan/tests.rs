@@ -22,6 +22,7 @@ mod drift;
 mod dropped;
 mod foreign;
 mod keep_out;
+mod left_drivers;
 mod nfd;
 mod objects;
 mod protection;

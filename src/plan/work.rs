@@ -18,7 +18,7 @@ pub const WORK_LOOK: SignedDuration = SignedDuration::from_secs(30);
 const REACHED: SignedDuration = SignedDuration::from_mins(1);
 
 /// How soon the maintenance window is read again: somebody may move it.
-const WINDOW_LOOK: SignedDuration = SignedDuration::from_mins(5);
+pub const WINDOW_LOOK: SignedDuration = SignedDuration::from_mins(5);
 
 /// What has to be read before it can be decided whether drivers may be replaced or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +189,7 @@ pub fn judge(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> Verd
         UpgradePolicy::WhenIdle => match &s.observed.gpu_work {
             None => return Verdict::Ask(Reading::GpuWork),
             Some(work) if work.is_idle() => return Verdict::Now,
-            Some(WorkFacts::Read(pods)) => Blocker::Work(pods.clone()),
+            Some(WorkFacts::Read(pods) | WorkFacts::Remembered(pods)) => Blocker::Work(pods.clone()),
             Some(WorkFacts::Unreadable(why)) => Blocker::WorkUnreadable(why.clone()),
         },
         UpgradePolicy::Window => match &s.observed.maintenance {
@@ -213,7 +213,8 @@ pub fn judge(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> Verd
 /// True where the last step would replace drivers that run.
 fn is_pending(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> bool {
     let managed = desired.driver.is_managed();
-    let nothing_runs = s.observed.gpu_nodes.is_empty() || (!managed && !running.changes_mode(desired));
+    let no_node = s.observed.nodes_in_reach().next().is_none();
+    let nothing_runs = no_node || (!managed && !running.changes_mode(desired));
     // The user's own values hold drivers: who has them replaced is the user's affair.
     let nothing_to_hold = managed && desired.held.is_none();
     if nothing_runs || nothing_to_hold || is_rolling(s) {
@@ -229,12 +230,17 @@ fn is_pending(s: &Situation<'_>, desired: &Desired, running: Running<'_>) -> boo
 }
 
 /// True where NVIDIA's operator has begun to replace drivers. It would leave a node cordoned for ever if it were held now, and a
-/// driver that does not start could not be replaced by a better one, so a further change joins in.
+/// driver that does not start could not be replaced by a better one, so a further change joins in. It looks at nodes with a driver's
+/// Pod only (`BuildState` in NVIDIA's k8s-operator-libs), so what the labels of one that is left out or going say is never ended.
 fn is_rolling(s: &Situation<'_>) -> bool {
-    let changes = s.observed.gpu_nodes.iter().filter_map(|node| node.driver_change);
-    changes
-        .into_iter()
-        .any(|change| matches!(change, DriverChange::UnderWay | DriverChange::Failed))
+    let stay = s.observed.nodes_in_reach().filter(|node| !node.leaving);
+    let mut take_part = stay.filter(|node| s.nodes.judge(node).kept_out.is_none());
+    take_part.any(|node| {
+        matches!(
+            node.driver_change,
+            Some(DriverChange::UnderWay | DriverChange::Failed)
+        )
+    })
 }
 
 fn some_run_the_held_one(s: &Situation<'_>) -> bool {

@@ -214,6 +214,13 @@ impl<'a> Pass<'a> {
                             self.removal = Some(removal.clone());
                         }
                         (Acted::Done, Action::RemoveFinalizer) => {
+                            let nodes = plan::labelled_nodes(&self.situation(self.now()));
+                            if !nodes.is_empty() {
+                                tracing::warn!(
+                                    ?nodes,
+                                    "the module is gone and has left its label on nodes that refused"
+                                );
+                            }
                             self.context.metrics.show(None);
                             return Ok(Requeue::await_change());
                         }

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::conditions::{Verdict, whole_seconds};
-use crate::api::{ConditionType, condition};
+use crate::api::{ConditionType, State, condition};
 use crate::facts::{GpuPod, Leavings, first, first_few};
 use crate::plan::{Action, Held, Plan, Protection};
 
@@ -16,6 +16,22 @@ const REASONS: [&str; 2] = ["WorkloadsUsingGpu", "WorkUnreadable"];
 pub struct Deleted {
     pub verdict: Verdict,
     pub is_held: bool,
+}
+
+impl Deleted {
+    /// The state, where nothing has failed.
+    pub const fn state(&self) -> State {
+        if self.is_held {
+            State::Warning
+        } else {
+            State::Deleting
+        }
+    }
+
+    /// True where it explains the state. What a removal waits for is told by the release's own condition.
+    pub fn decides(&self, state: State, plan: &Plan) -> bool {
+        state == self.state() && (self.is_held || !matches!(plan, Plan::Wait { .. }))
+    }
 }
 
 /// Says how far a deletion is; `None` where the GpuModule is not being deleted.

@@ -162,9 +162,9 @@ fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> 
             let why = format!("CRDs were gone or changed: {}", names.join(", "));
             (OperationKind::Reapply, None, why)
         }
-        Action::Prune { objects } => {
+        Action::Prune { objects, left_by } => {
             let names: Vec<_> = objects.iter().map(|orphan| orphan.object.to_string()).collect();
-            let why = format!("left behind by an upgrade that failed: {}", names.join(", "));
+            let why = format!("{}: {}", left_by.why(), names.join(", "));
             (OperationKind::Prune, None, why)
         }
         Action::Reapply { why, .. } => (OperationKind::Reapply, None, format!("changed by others: {why}")),

@@ -7,7 +7,7 @@ use super::Report;
 use super::conditions::{Verdict, whole_seconds};
 use crate::api::{ConditionType, condition};
 use crate::desired::Desired;
-use crate::facts::first_few;
+use crate::facts::{OPERANDS_LABEL, first_few};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Plan, Wait};
 
@@ -100,19 +100,17 @@ fn verdict(report: &Report<'_>) -> Verdict {
             format!("Helm release {release} is being uninstalled"),
         ),
         Plan::AwaitRemoval(left) => Verdict::no("Uninstalling", removal(&release, left)),
+        Plan::Wait {
+            why: Wait::NodeLabels(nodes),
+            ..
+        } => Verdict::no("Uninstalling", labels(report, nodes)),
         Plan::Hold(hold) if hold.is_about_others_stack() => {
             Verdict::no("NotInstalled", "no Helm release of the module's is there")
         }
         Plan::Wait {
             why: Wait::ForeignOperation(found),
             until,
-        } => Verdict::unknown(
-            "ForeignOperation",
-            format!(
-                "somebody else's Helm left release {release} {found}; it is freed if that does not end by {}",
-                whole_seconds(*until)
-            ),
-        ),
+        } => foreign_operation(&release, *found, *until),
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
@@ -155,6 +153,16 @@ fn verdict(report: &Report<'_>) -> Verdict {
     }
 }
 
+fn foreign_operation(release: &str, found: RevisionStatus, until: Timestamp) -> Verdict {
+    Verdict::unknown(
+        "ForeignOperation",
+        format!(
+            "somebody else's Helm left release {release} {found}; it is freed if that does not end by {}",
+            whole_seconds(until)
+        ),
+    )
+}
+
 /// Says that a chart is only a step on the way.
 fn way(report: &Report<'_>, chart: &Version) -> String {
     match report.desired {
@@ -168,6 +176,15 @@ fn way(report: &Report<'_>, chart: &Version) -> String {
 fn removal(release: &str, left: &[String]) -> String {
     let names = first_few(left.iter());
     format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}")
+}
+
+/// Says why the module cannot go yet. It goes without them after some tries.
+fn labels(report: &Report<'_>, nodes: &[String]) -> String {
+    let mut tried = report.labelled.more_than(0);
+    let error = tried.find_map(|(_, error)| error.as_ref());
+    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+    let names = first_few(nodes.iter());
+    format!("label {OPERANDS_LABEL} is still on nodes {names}, take it off if it stays{error}")
 }
 
 fn as_observed(report: &Report<'_>, release: &str) -> Verdict {

@@ -10,8 +10,10 @@ mod drifted;
 mod driver_change;
 mod history;
 mod installed;
+mod left_out;
 mod nodes;
 mod operands;
+mod sightings;
 mod unreadable;
 
 use jiff::Timestamp;
@@ -24,15 +26,18 @@ use crate::api::{
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
 use crate::nodes::NodeRules;
-use crate::plan::{DriftState, Failure, Hold, Plan, Protection, Wait, Waiting};
+use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Protection, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
 use deleted::Deleted;
 use drifted::Drifted;
 use installed::Installed;
+use nodes::Nodes;
 use operands::Operands;
+use sightings::Sighted;
 
 pub use history::Ended;
 pub use operands::STARTING_LIMIT;
+pub use sightings::Sightings;
 pub use unreadable::unreadable;
 
 #[cfg(test)]
@@ -76,6 +81,10 @@ pub struct Report<'a> {
     pub drift: &'a DriftState,
     /// By what nodes are judged.
     pub rules: NodeRules<'a>,
+    /// What was wrong when the status was last computed.
+    pub sightings: &'a Sightings,
+    /// Labels that were set on nodes or taken off lately.
+    pub labelled: &'a Labelled,
     /// The last value of annotation `reconcile-at` that was acted upon.
     pub handled_reconcile_at: Option<&'a str>,
 }
@@ -87,19 +96,22 @@ pub struct Computed {
     pub status: GpuModuleStatus,
     /// When a deadline passes that the status depends on.
     pub recheck: Option<Timestamp>,
+    /// What is wrong, to be remembered for the next one.
+    pub sightings: Sightings,
 }
 
 /// Computes the status.
 pub fn compute(report: &Report<'_>) -> Computed {
-    let nodes = operands::sort_nodes(report);
-    let operands = operands::judge(report, &nodes);
+    let mut sighted = Sighted::new(report.sightings, report.now, operands::not_ready_since(report));
+    let nodes = Nodes::sort(report, &mut sighted);
+    let operands = operands::judge(report, &nodes, &mut sighted);
     let configured = configured(report);
     let installed = installed::judge(report);
     let drifted = drifted::judge(report);
     let deleted = deleted::judge(report);
     let state = state(report, &operands, &installed, &drifted, deleted.as_ref());
     let deciding = match &deleted {
-        Some(deleted) if matches!(state, State::Warning | State::Deleting) => &deleted.verdict,
+        Some(deleted) if deleted.decides(state, report.plan) => &deleted.verdict,
         _ => deciding(state, &configured, &installed.verdict, &operands, &drifted),
     };
     let driver_change = driver_change::judge(report);
@@ -143,7 +155,17 @@ pub fn compute(report: &Report<'_>) -> Computed {
         .flatten()
         .filter(|at| *at > report.now)
         .min();
-    Computed { status, recheck }
+    let sees_all = report.observed.unread.is_empty() && report.observed.operand_pods.is_some();
+    Computed {
+        status,
+        recheck,
+        // What could not be looked at is not gone.
+        sightings: if sees_all {
+            sighted.remembered()
+        } else {
+            report.sightings.clone()
+        },
+    }
 }
 
 fn count(number: usize) -> u32 {
@@ -208,11 +230,7 @@ fn state(
         return State::Error;
     }
     if let Some(deleted) = deleted {
-        return if deleted.is_held {
-            State::Warning
-        } else {
-            State::Deleting
-        };
+        return deleted.state();
     }
     match report.plan {
         Plan::Keep
@@ -275,5 +293,7 @@ fn description(report: &Report<'_>, deciding: &Verdict, driver_change: &Verdict)
         _ if driver_change.is_true() => format!("{text}; {}", driver_change.message),
         _ => text.clone(),
     };
+    let whole = [Some(whole), left_out::note(report)];
+    let whole = whole.into_iter().flatten().collect::<Vec<_>>().join("; ");
     whole.chars().take(conditions::MAX_MESSAGE).collect()
 }

@@ -8,7 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::Report;
 use super::conditions::Verdict;
 use super::driver_change::is_held;
+use super::left_out;
 use super::nodes::Nodes;
+use super::sightings::Sighted;
 use crate::api::State;
 use crate::facts::{DriverFacts, PolicyFacts, Revision};
 use crate::plan::Plan;
@@ -19,6 +21,10 @@ pub const STARTING_LIMIT: SignedDuration = SignedDuration::from_mins(25);
 
 /// How long NVIDIA's controller may take until it reports.
 const CONTROLLER_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+
+/// Reason of NVIDIA's condition `Error` where its controller cannot go on (`internal/conditions` of gpu-operator v26.7.0); all others
+/// say that a part is not ready yet.
+const RECONCILE_FAILED: &str = "ReconcileFailed";
 
 /// The verdict, the state that it leads to, and when it changes by itself.
 pub struct Operands {
@@ -58,14 +64,7 @@ impl Operands {
     }
 }
 
-/// The GPU nodes, each judged.
-pub fn sort_nodes<'a>(report: &Report<'a>) -> Nodes<'a> {
-    let changed = report.observed.release.latest().map(|latest| latest.changed);
-    let since = changed.unwrap_or(report.now);
-    Nodes::sort(report, since, not_ready_since(report, since))
-}
-
-pub fn judge(report: &Report<'_>, nodes: &Nodes<'_>) -> Operands {
+pub fn judge(report: &Report<'_>, nodes: &Nodes<'_>, sighted: &mut Sighted<'_>) -> Operands {
     if let Plan::Hold(hold) = report.plan
         && hold.is_about_others_stack()
     {
@@ -100,11 +99,16 @@ pub fn judge(report: &Report<'_>, nodes: &Nodes<'_>) -> Operands {
             };
             operands.until(report.now, latest.changed + CONTROLLER_LIMIT, State::Error)
         }
-        Some(latest) => judge_stack(report, nodes, latest),
+        Some(latest) => judge_stack(report, nodes, latest, sighted),
     }
 }
 
-fn judge_stack(report: &Report<'_>, nodes: &Nodes<'_>, latest: &Revision) -> Operands {
+fn judge_stack(
+    report: &Report<'_>,
+    nodes: &Nodes<'_>,
+    latest: &Revision,
+    sighted: &mut Sighted<'_>,
+) -> Operands {
     let now = report.now;
     let since = latest.changed;
     let policy = report
@@ -129,16 +133,31 @@ fn judge_stack(report: &Report<'_>, nodes: &Nodes<'_>, latest: &Revision) -> Ope
         return silent("NVIDIADriver", now, since);
     }
 
-    let not_ready_since = not_ready_since(report, since);
-    if let Some(judged) = nodes.judge(now, not_ready_since) {
+    if let Some(mut judged) = nodes.judge(now, since, sighted) {
+        // What keeps NVIDIA's operator from going on may be why the nodes are not ready.
+        let errors = [
+            policy.and_then(|policy| policy.error.as_ref()),
+            driver.and_then(|driver| driver.error.as_ref()),
+        ];
+        if let Some((_, message)) = errors
+            .into_iter()
+            .flatten()
+            .find(|(reason, _)| reason == RECONCILE_FAILED)
+        {
+            judged.verdict.message = format!(
+                "{}; NVIDIA's gpu-operator says: {message}",
+                judged.verdict.message
+            );
+        }
         return judged;
     }
+    let mut limit = |reason| since.max(sighted.since("", reason)) + STARTING_LIMIT;
     let held = is_held(report);
     if let Some(image) = outdated_driver(report).filter(|_| !held) {
         let message = format!("NVIDIA's gpu-operator still runs driver {image} and is about to replace it");
         return Operands::not(State::Processing, "DriverRollingOut", message).until(
             now,
-            not_ready_since + STARTING_LIMIT,
+            limit("DriverRollingOut"),
             State::Warning,
         );
     }
@@ -153,7 +172,7 @@ fn judge_stack(report: &Report<'_>, nodes: &Nodes<'_>, latest: &Revision) -> Ope
         .next()
         .filter(|_| !nodes.are_starting())
     else {
-        return nodes.good();
+        return left_out::no_such_pool(report).unwrap_or_else(|| nodes.good());
     };
     let told = told
         .as_ref()
@@ -161,7 +180,7 @@ fn judge_stack(report: &Report<'_>, nodes: &Nodes<'_>, latest: &Revision) -> Ope
     let message = format!("NVIDIA's gpu-operator says that not all of its parts are ready: {told}");
     Operands::not(State::Processing, "OperandsNotReady", message).until(
         now,
-        not_ready_since + STARTING_LIMIT,
+        limit("OperandsNotReady"),
         State::Warning,
     )
 }
@@ -210,13 +229,13 @@ fn outdated_driver<'a>(report: &Report<'a>) -> Option<&'a str> {
         .find(|image| !image.starts_with(&prefix))
 }
 
-/// Since when the operands are not ready: the release itself, or the last time that they were.
-fn not_ready_since(report: &Report<'_>, since: Timestamp) -> Timestamp {
+/// Since when the status says that the operands are not ready; now where it does not.
+pub fn not_ready_since(report: &Report<'_>) -> Timestamp {
     let old = report
         .previous
         .and_then(|previous| crate::api::condition(previous, crate::api::ConditionType::OperandsReady));
     match old {
-        Some(old) if old.status == "False" => since.max(old.last_transition_time.0),
+        Some(old) if old.status == "False" => old.last_transition_time.0,
         _ => report.now,
     }
 }

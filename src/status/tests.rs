@@ -6,7 +6,7 @@ use crate::api::{NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, node, owner};
-use crate::facts::{GpuPod, NodeFacts};
+use crate::facts::{GpuPod, NodeFacts, OperandPods};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 use crate::plan::{Action, Cause, Failure, Foreign, Held};
@@ -17,6 +17,7 @@ mod drift;
 mod driver_change;
 mod drivers;
 mod history;
+mod left_out;
 mod operands;
 mod pools;
 
@@ -39,6 +40,8 @@ struct Case {
     drift: DriftState,
     matrix: DriverMatrix,
     nodes: Option<NodesSpec>,
+    sightings: Sightings,
+    labelled: Labelled,
 }
 
 impl Case {
@@ -54,6 +57,12 @@ impl Case {
         let mut observed = fixtures::observed();
         observed.release = fixtures::history(&[RevisionStatus::Deployed], "f");
         observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
+        let working = nodes.iter().filter(|node| node.allocatable > 0);
+        let pods = working
+            .flat_map(|node| fixtures::ready_pods(&node.name))
+            .collect();
+        observed.operand_pods = Some(OperandPods::new(pods));
+        observed.daemon_sets = fixtures::daemon_sets();
         observed.gpu_nodes = nodes;
         Self {
             now: NOW,
@@ -72,6 +81,8 @@ impl Case {
             drift: DriftState::default(),
             matrix: Catalogue::compiled_in().unwrap().drivers,
             nodes: None,
+            sightings: Sightings::default(),
+            labelled: Labelled::default(),
         }
     }
 
@@ -101,6 +112,8 @@ impl Case {
                 driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
                 matrix: &self.matrix,
             },
+            sightings: &self.sightings,
+            labelled: &self.labelled,
             handled_reconcile_at: None,
         });
         let ready = condition(&computed.status, ConditionType::Ready).unwrap();
@@ -111,6 +124,20 @@ impl Case {
         );
         assert!(!computed.status.description.is_empty());
         computed
+    }
+
+    /// What one pass leaves to the next.
+    fn pass(&mut self) -> Computed {
+        let computed = self.compute();
+        self.previous = Some(computed.status.clone());
+        self.sightings = computed.sightings.clone();
+        computed
+    }
+
+    /// Time goes on until the status changes by itself.
+    fn wait(&mut self) {
+        let computed = self.pass();
+        self.now = computed.recheck.expect("a deadline");
     }
 
     fn state(&self) -> State {
@@ -144,8 +171,7 @@ fn upgrade(cause: Cause) -> Action {
 #[test]
 fn no_change_gives_an_equal_status() {
     let mut case = Case::deployed(vec![node("a", 1)]);
-    let first = case.compute();
-    case.previous = Some(first.status.clone());
+    let first = case.pass();
     case.now = NOW + LATER;
     assert_eq!(case.compute(), first);
 }
@@ -293,8 +319,7 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
         "{}",
         status.description
     );
-    case.previous = Some(status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error, "what is stuck is said to be");
 }
 
@@ -320,8 +345,7 @@ fn a_step_on_the_way_is_named_and_bounded() {
         },
     };
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
 }
 
@@ -333,7 +357,6 @@ fn somebody_elses_operation_is_bounded() {
         why: Wait::ForeignOperation(RevisionStatus::PendingUpgrade),
     };
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
 }

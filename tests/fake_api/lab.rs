@@ -213,8 +213,10 @@ pub fn ready_policy() -> Value {
 
 fn node(name: &str, gpus: u32, heartbeat: u64) -> Value {
     let gpus = gpus.to_string();
+    // It has a driver of its own: no Pod of the stack runs here.
+    let labels = json!({ "node.kubernetes.io/instance-type": "g4dn.xlarge", "nvidia.com/gpu.deploy.driver": "pre-installed" });
     json!({ "apiVersion": "v1", "kind": "Node",
-        "metadata": { "name": name, "labels": { "node.kubernetes.io/instance-type": "g4dn.xlarge" },
+        "metadata": { "name": name, "labels": labels,
             "managedFields": [{ "manager": "kubelet", "time": "2026-11-30T08:00:00Z", "operation": heartbeat.to_string() }] },
         "spec": {},
         "status": {

@@ -13,6 +13,9 @@ const KWOK_NODE: &str = "kwok.x-k8s.io/node";
 /// driver runs, so the simulated operator has to read it somewhere.
 pub const HARDWARE_GPUS: &str = "simulated.gpu-manager.kyma-project.io/gpus";
 
+/// Annotation with the product name of those GPUs, as GPU Feature Discovery spells it. Absent: a Tesla T4.
+pub const HARDWARE_PRODUCT: &str = "simulated.gpu-manager.kyma-project.io/product";
+
 /// Gardener's label with the name of the worker pool.
 pub const POOL_LABEL: &str = "worker.gardener.cloud/pool";
 
@@ -26,6 +29,7 @@ pub struct FakeNode {
     pool: String,
     instance_type: String,
     gpus: u32,
+    product: Option<String>,
     os_image: String,
     kernel: String,
     architecture: String,
@@ -43,6 +47,7 @@ impl FakeNode {
             pool: "worker".to_owned(),
             instance_type: "m6i.large".to_owned(),
             gpus: 0,
+            product: None,
             os_image: "Garden Linux 1877.13".to_owned(),
             kernel: "6.12.47-cloud-amd64".to_owned(),
             architecture: "amd64".to_owned(),
@@ -58,6 +63,15 @@ impl FakeNode {
         Self {
             gpus,
             ..Self::new(name).pool("gpu").instance_type("g6.xlarge")
+        }
+    }
+
+    /// Sets the product name of the GPUs, for example `NVIDIA-A100-SXM4-40GB`.
+    #[must_use]
+    pub fn product(self, product: &str) -> Self {
+        Self {
+            product: Some(product.to_owned()),
+            ..self
         }
     }
 
@@ -148,6 +162,8 @@ impl FakeNode {
         let mut annotations = BTreeMap::from([(KWOK_NODE.to_owned(), "fake".to_owned())]);
         if self.gpus > 0 {
             annotations.insert(HARDWARE_GPUS.to_owned(), self.gpus.to_string());
+            let product = self.product.clone();
+            annotations.extend(product.map(|product| (HARDWARE_PRODUCT.to_owned(), product)));
         }
         // Without GPUs: a node announces them only once a device plugin runs on it.
         let resources = strings([("cpu", "8"), ("memory", "32Gi"), ("pods", "110")]);

@@ -107,6 +107,8 @@ pub struct Template {
     pub container: Container,
     /// Pull secrets of the Pods.
     pub secrets: Vec<Value>,
+    /// ConfigMap with the device plugin's configuration: the one volume that tells Pods apart.
+    pub plugin_config: Option<String>,
 }
 
 impl Template {
@@ -203,6 +205,9 @@ impl Template {
         if let Some(class) = self.runtime_class {
             set("runtimeClassName", json!(class));
         }
+        if let Some(name) = self.plugin_config {
+            set("volumes", json!([{"name": name, "configMap": {"name": name}}]));
+        }
         if !self.secrets.is_empty() {
             set("imagePullSecrets", json!(self.secrets));
         }
@@ -267,8 +272,23 @@ pub fn of_operand(setup: &Setup<'_>, operand: &Operand) -> Value {
         })
         .collect();
     template.container = Container::new(operand.container, &image, part);
-    if operand.part == "toolkit" {
-        template.container.environment("ROOT", text(part, "/installDir"));
+    match operand.part {
+        "toolkit" => template.container.environment("ROOT", text(part, "/installDir")),
+        "devicePlugin" | "gfd" => configure_plugin(setup, &mut template),
+        _ => {}
     }
     template.build()
+}
+
+/// What the device plugin and GPU Feature Discovery are told: how to offer partitions, and where their configuration lies.
+fn configure_plugin(setup: &Setup<'_>, template: &mut Template) {
+    let strategy = text(setup.part("mig"), "/strategy");
+    template.container.environment("MIG_STRATEGY", strategy);
+    let config = at(setup.part("devicePlugin"), "/config");
+    let name = text(config, "/name");
+    if !name.is_empty() {
+        template.plugin_config = Some(name.to_owned());
+        let default = text(config, "/default");
+        template.container.environment("DEFAULT_CONFIG", default);
+    }
 }

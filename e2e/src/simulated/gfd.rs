@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt as _;
 
+use super::device_plugin::Offer;
 use super::names;
-use super::view::{View, annotation, hardware_gpus};
+use super::view::{View, annotation};
 
 /// The labels of a node where GFD runs and a driver is loaded; none elsewhere.
 pub fn labels(view: &View, node: &Node) -> BTreeMap<String, String> {
@@ -18,36 +19,40 @@ pub fn labels(view: &View, node: &Node) -> BTreeMap<String, String> {
         None if annotation(node, names::PREINSTALLED_DRIVER) == Some("true") => "580.178.04".to_owned(),
         None => return BTreeMap::new(),
     };
-    if !view.app_ready_on(&name, names::GFD_APP) {
+    let Some(offer) = Offer::seen_by(view, node, names::GFD_APP) else {
         return BTreeMap::new();
-    }
+    };
+    let model = offer.model;
+    let sharing = if offer.is_time_sliced() {
+        "time-slicing"
+    } else {
+        "none"
+    };
     let mut parts = version.split('.');
     let mut part = || parts.next().unwrap_or("0").to_owned();
     let (major, minor, revision) = (part(), part(), part());
-    [
-        ("gpu.product", "Tesla-T4".to_owned()),
-        ("gpu.count", hardware_gpus(node).to_string()),
-        ("gpu.replicas", "1".to_owned()),
-        ("gpu.memory", "15360".to_owned()),
-        ("gpu.family", "turing".to_owned()),
+    let about_the_gpu = [
+        ("gpu.memory", model.memory.to_string()),
+        ("gpu.family", model.family.to_owned()),
         ("gpu.machine", "simulated".to_owned()),
         ("gpu.mode", "compute".to_owned()),
-        ("gpu.compute.major", "7".to_owned()),
-        ("gpu.compute.minor", "5".to_owned()),
-        ("gpu.sharing-strategy", "none".to_owned()),
+        ("gpu.compute.major", model.compute.0.to_string()),
+        ("gpu.compute.minor", model.compute.1.to_string()),
+        ("gpu.sharing-strategy", sharing.to_owned()),
         ("cuda.driver-version.full", version.clone()),
         ("cuda.driver-version.major", major),
         ("cuda.driver-version.minor", minor),
         ("cuda.driver-version.revision", revision),
         ("cuda.runtime-version.full", cuda_version(&version).to_owned()),
-        ("mig.capable", "false".to_owned()),
-        ("mig.strategy", "single".to_owned()),
+        ("mig.capable", (model.slices > 0).to_string()),
         ("mps.capable", "false".to_owned()),
         ("vgpu.present", "false".to_owned()),
-    ]
-    .into_iter()
-    .map(|(key, value)| (format!("nvidia.com/{key}"), value))
-    .collect()
+    ];
+    let about_the_gpu = about_the_gpu.map(|(key, value)| (key.to_owned(), value));
+    let labels = offer.labels().into_iter().chain(about_the_gpu);
+    labels
+        .map(|(key, value)| (format!("{}{key}", names::NVIDIA_PREFIX), value))
+        .collect()
 }
 
 /// The newest CUDA version of a driver, as NVIDIA's release notes have it.

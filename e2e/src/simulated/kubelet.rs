@@ -3,16 +3,20 @@
 //! KWOK makes all other Pods ready. Those with the hold annotation get their status here, because whether
 //! they start depends on images, faults and one another.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::change::Change;
+use super::device_plugin::Offer;
 use super::faults::Faults;
 use super::names;
 use super::upgrade::FAILED_RESTARTS;
-use super::view::{View, annotation, hardware_gpus, label, node_of};
+use super::view::{View, annotation, label, node_of};
 
 /// How a Pod fares on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,35 +178,41 @@ fn conditions(pod: &Pod, fate: Fate, now: &str) -> Vec<Value> {
         .collect()
 }
 
-/// A node announces its GPUs once driver, toolkit and device plugin are ready, and announces zero
-/// when one of them no longer is. The resource itself never goes away again by itself.
+/// A node announces what the device plugin offers once driver, toolkit and device plugin are ready, and announces zero
+/// when one of them no longer is. A resource never goes away again by itself.
 fn node_change(view: &View, node: &Node, faults: &Faults) -> Option<Change> {
     let name = node.name_any();
     let driver =
         view.ready_driver_on(&name).is_some() || annotation(node, names::PREINSTALLED_DRIVER) == Some("true");
-    let usable = driver
-        && view.app_ready_on(&name, names::TOOLKIT_APP)
-        && view.app_ready_on(&name, names::DEVICE_PLUGIN_APP)
-        && !faults.gpus_not_allocatable.strikes(&name);
-    let count = if usable { hardware_gpus(node) } else { 0 };
+    let usable =
+        driver && view.app_ready_on(&name, names::TOOLKIT_APP) && !faults.gpus_not_allocatable.strikes(&name);
+    let offer = Offer::seen_by(view, node, names::DEVICE_PLUGIN_APP).filter(|_| usable);
 
     let status = node.status.as_ref();
-    let announced = |list: Option<&std::collections::BTreeMap<String, _>>| {
-        list.and_then(|list| list.get(names::GPU_RESOURCE).cloned())
-            .map(|quantity: k8s_openapi::apimachinery::pkg::api::resource::Quantity| quantity.0)
-    };
     let capacity = announced(status.and_then(|status| status.capacity.as_ref()));
     let allocatable = announced(status.and_then(|status| status.allocatable.as_ref()));
-    if count == 0 && capacity.is_none() && allocatable.is_none() {
+    let seen = capacity.keys().chain(allocatable.keys());
+    let mut wanted: Resources = seen.map(|key| (key.clone(), "0".to_owned())).collect();
+    let offered = offer.map(|offer| offer.resources()).unwrap_or_default();
+    wanted.extend(offered.into_iter().map(|(key, count)| (key, count.to_string())));
+    if capacity == wanted && allocatable == wanted {
         return None;
     }
-    let count = count.to_string();
-    if capacity.as_ref() == Some(&count) && allocatable.as_ref() == Some(&count) {
-        return None;
-    }
-    let gpus = json!({(names::GPU_RESOURCE): count});
     Some(Change::NodeStatus {
         name,
-        patch: json!({"status": {"capacity": gpus, "allocatable": gpus}}),
+        patch: json!({"status": {"capacity": wanted, "allocatable": wanted}}),
     })
+}
+
+/// How many of what a node announces.
+type Resources = BTreeMap<String, String>;
+
+/// NVIDIA's part of a node's capacity or allocatable resources.
+fn announced(list: Option<&BTreeMap<String, Quantity>>) -> Resources {
+    let ours = list
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| key.starts_with(names::NVIDIA_PREFIX));
+    ours.map(|(key, quantity)| (key.clone(), quantity.0.clone()))
+        .collect()
 }

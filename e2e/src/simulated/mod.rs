@@ -8,13 +8,16 @@ mod cache;
 mod change;
 mod controller;
 mod daemon_set;
+mod device_plugin;
 mod driver;
 mod faults;
 mod gfd;
+mod hardware;
 pub mod hash;
 mod kubelet;
 mod labelling;
 pub mod memory;
+mod mig_manager;
 pub mod names;
 mod nfd;
 mod objects;
@@ -56,6 +59,7 @@ pub fn plan(view: &View, faults: &Faults, moment: Moment) -> Vec<Change> {
     } else {
         nfd::label_nodes(view, &mut nodes);
     }
+    mig_manager::pass(view, &mut nodes);
     let of_controller = controller::pass(view, faults, &mut nodes, moment.tick, moment.now);
     // Labels come first, as with the real controller: a status never speaks of labels that are still to be set.
     let mut changes: Vec<Change> = view

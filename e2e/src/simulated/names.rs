@@ -3,7 +3,7 @@
 //! NVIDIA's and NFD's keys are those seen on nodes and objects of a real gpu-operator; the keys
 //! under `simulated.gpu-manager.kyma-project.io` exist only on the local cluster.
 
-pub use crate::cluster::{HARDWARE_GPUS as GPUS, HOLD};
+pub use crate::cluster::{HARDWARE_GPUS as GPUS, HARDWARE_PRODUCT as PRODUCT, HOLD};
 
 /// Namespace of the release and of everything namespaced that the operator makes.
 pub const NAMESPACE: &str = "gpu-operator";
@@ -31,6 +31,10 @@ pub const PREINSTALLED_DRIVER: &str = "simulated.gpu-manager.kyma-project.io/pre
 
 /// Extended resource that the device plugin announces.
 pub const GPU_RESOURCE: &str = "nvidia.com/gpu";
+/// Beginning of everything that the device plugin announces, of GPU Feature Discovery's labels and of the controller's.
+pub const NVIDIA_PREFIX: &str = "nvidia.com/";
+/// Node label: which entry of the device plugin's configuration counts there.
+pub const PLUGIN_CONFIG: &str = "nvidia.com/device-plugin.config";
 /// Prefix of NFD's labels.
 pub const NFD_PREFIX: &str = "feature.node.kubernetes.io/";
 /// Kernel as `uname -r` prints it.
@@ -64,6 +68,8 @@ pub const DEPLOY_MIG_MANAGER: &str = "nvidia.com/gpu.deploy.mig-manager";
 pub const MIG_CAPABLE: &str = "nvidia.com/mig.capable";
 /// Which MIG layout the node shall have.
 pub const MIG_CONFIG: &str = "nvidia.com/mig.config";
+/// The MIG manager's word on whether the node has it.
+pub const MIG_CONFIG_STATE: &str = "nvidia.com/mig.config.state";
 /// NVIDIADriver whose driver the node runs.
 pub const DRIVER_OWNER: &str = "nvidia.com/gpu-operator.driver.owner";
 /// Where the node stands in a driver change.
@@ -89,5 +95,7 @@ pub const TOOLKIT_APP: &str = "nvidia-container-toolkit-daemonset";
 pub const DEVICE_PLUGIN_APP: &str = "nvidia-device-plugin-daemonset";
 /// `app` of GPU feature discovery.
 pub const GFD_APP: &str = "gpu-feature-discovery";
+/// `app` of the MIG manager.
+pub const MIG_MANAGER_APP: &str = "nvidia-mig-manager";
 /// `app` of the validator.
 pub const VALIDATOR_APP: &str = "nvidia-operator-validator";

@@ -172,7 +172,7 @@ pub const OPERANDS: [Operand; 9] = [
     Operand {
         state: "state-mig-manager",
         part: "migManager",
-        name: "nvidia-mig-manager",
+        name: super::names::MIG_MANAGER_APP,
         deploy: "mig-manager",
         service_account: "nvidia-mig-manager",
         container: "nvidia-mig-manager",

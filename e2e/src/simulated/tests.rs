@@ -9,6 +9,8 @@ use super::policy::Setup;
 use super::view::{hardware_gpus, label};
 use super::{Faults, Where, names};
 
+mod offers;
+
 const KERNEL: &str = "6.12.47-cloud-amd64";
 
 /// A Garden Linux node with a GPU, as NFD leaves it.

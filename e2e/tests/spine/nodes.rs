@@ -2,12 +2,13 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::{Cluster, FakeNode, Options};
+use e2e::demo::Workload;
 use e2e::wait::eventually;
 use gpu_manager::act::nodes::label;
 use gpu_manager::api::{FIELD_MANAGER, RELEASE_NAMESPACE, State};
-use gpu_manager::facts::OPERANDS_LABEL;
+use gpu_manager::facts::{DRIVER_CHANGE_LABEL, OPERANDS_LABEL};
 use gpu_manager::lease::Leadership;
-use gpu_manager::plan::NodeLabel;
+use gpu_manager::plan::{LabelChange, NodeLabel};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -233,6 +234,28 @@ async fn worker_pools_are_chosen_by_the_spec() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_in_use_is_left_out_once_its_pod_has_ended() -> Result<()> {
+    let lab = Lab::start().await?;
+    let _manager = lab.ready().await?;
+    let work = Workload::create(lab.cluster.client(), "team").await?;
+    work.start("train", "pytorch", &["train"], 1).await?;
+    let pod = work.until_phase("train", &["Running"], STEP).await?;
+    let used = pod.spec.and_then(|spec| spec.node_name).context("no node")?;
+    let idle = if used == "gpu-0" { "gpu-1" } else { "gpu-0" };
+
+    lab.apply(json!({ "nodes": { "exclude": ["gpu"] } })).await?;
+    lab.until_left_out(idle).await?;
+    let told = format!("leaving out GPU nodes {used} waits for 1 Pod that uses a GPU (team/train)");
+    lab.until_status(&told, |status| status.description.contains(&told))
+        .await?;
+    let (label, gpus, _) = lab.seen(&used).await?;
+    ensure!(label.is_none() && gpus == 1, "{label:?}, {gpus} GPUs");
+
+    work.pods().delete("train", &DeleteParams::default()).await?;
+    lab.until_left_out(&used).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn instance_types_of_the_spec_count_from_the_next_pass_on() -> Result<()> {
     let lab = Lab::start().await?;
     // Nothing but its type can tell: the simulated hardware has no GPU that NFD could find.
@@ -284,12 +307,21 @@ async fn an_unknown_garden_linux_stays_in_the_rollout() -> Result<()> {
 
 /// How the API server takes one label.
 async fn set(client: &Client, node: &Node, keep_out: bool) -> Result<()> {
+    let change = if keep_out {
+        LabelChange::KeepOut
+    } else {
+        LabelChange::LetIn
+    };
+    change_label(client, node, change).await
+}
+
+async fn change_label(client: &Client, node: &Node, change: LabelChange) -> Result<()> {
     let until = Instant::now() + STEP;
     let mandate = Leadership::Leading { until }.mandate_at(Instant::now());
     let wanted = NodeLabel {
         node: node.name_any(),
         uid: node.uid().context("no UID")?,
-        keep_out,
+        change,
     };
     let results = label(client, mandate.context("no mandate")?, &[wanted]).await;
     Ok(results.into_iter().collect::<Result<(), _>>()?)
@@ -343,5 +375,41 @@ async fn a_label_meets_no_other_node_and_no_other_owner() -> Result<()> {
     set(&client, &node, true).await?;
     set(&client, &node, false).await?;
     ensure!(label_of(&nodes.get("gpu-1").await?) == owners(&["kubectl-label"]));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nvidias_label_of_a_driver_change_is_taken_off_that_node_alone() -> Result<()> {
+    let cluster = Cluster::start(Options::api_server_only()).await?;
+    let (client, nodes) = (cluster.client(), Api::<Node>::all(cluster.client()));
+    let has_label = async || -> Result<bool> {
+        let node = nodes.get("gpu-0").await?;
+        ensure!(
+            node.labels().contains_key("other"),
+            "another label went: {:?}",
+            node.labels()
+        );
+        Ok(node.labels().contains_key(DRIVER_CHANGE_LABEL))
+    };
+    let add = async || -> Result<Node> {
+        let node = cluster.create_node(&FakeNode::with_gpus("gpu-0", 1)).await?;
+        let labels =
+            json!({ "metadata": { "labels": { DRIVER_CHANGE_LABEL: "upgrade-failed", "other": "stays" } } });
+        let params = PatchParams::default();
+        nodes.patch("gpu-0", &params, &Patch::Merge(&labels)).await?;
+        Ok(node)
+    };
+    let node = add().await?;
+    for _ in 0..2 {
+        change_label(&client, &node, LabelChange::EndDriverChange).await?;
+        ensure!(!has_label().await?);
+    }
+    // There again as another one.
+    nodes.delete("gpu-0", &DeleteParams::default()).await?;
+    change_label(&client, &node, LabelChange::EndDriverChange).await?;
+    ensure!(nodes.get_opt("gpu-0").await?.is_none(), "a Node was made");
+    add().await?;
+    change_label(&client, &node, LabelChange::EndDriverChange).await?;
+    ensure!(has_label().await?, "the label of another Node went");
     Ok(())
 }

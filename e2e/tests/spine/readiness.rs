@@ -19,6 +19,10 @@ const NEW_KERNEL: &str = "6.18.99-cloud-amd64";
 /// The driver image for it that the defaults lead to ends so.
 const NEW_IMAGE: &str = "/driver:580-6.18.99-cloud-amd64-gardenlinux0";
 
+/// Labels of a node that Gardener updates in place.
+const CHOSEN: &str = "node.machine.sapcloud.io/selected-for-update";
+const RESULT: &str = "node.machine.sapcloud.io/update-result";
+
 fn pool<'a>(status: &'a GpuModuleStatus, name: &str) -> Result<&'a WorkerPoolStatus> {
     let mut pools = status.worker_pools.iter();
     pools
@@ -44,6 +48,14 @@ impl Lab {
             status.state == State::Ready && status.gpu_nodes.summary == summary
         })
         .await
+    }
+
+    async fn patch_node(&self, node: &str, patch: serde_json::Value) -> Result<()> {
+        let nodes = Api::<Node>::all(self.cluster.client());
+        nodes
+            .patch(node, &PatchParams::default(), &Patch::Merge(&patch))
+            .await?;
+        Ok(())
     }
 
     /// The node starts into another version of Garden Linux, as with Gardener's updates in place.
@@ -132,6 +144,11 @@ async fn a_kernel_that_changes_in_place_needs_a_driver_of_its_own() -> Result<()
     let status = lab.until_operands(State::Warning, "DriverImageMissing").await?;
     let found = problem(&status, "gpu")?;
     ensure!(found.names == ["gpu-0"] && found.nodes == 1, "{found:?}");
+    let images = &pool(&status, "gpu")?.driver_images;
+    ensure!(
+        images.iter().any(|image| image.ends_with(NEW_IMAGE)),
+        "{images:?}"
+    );
     ensure!(
         pool(&status, "gpu")?.kernels.len() == 2,
         "{:?}",
@@ -145,6 +162,37 @@ async fn a_kernel_that_changes_in_place_needs_a_driver_of_its_own() -> Result<()
         "{:?}",
         status.worker_pools
     );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_by_gardener_is_no_cordon_to_undo() -> Result<()> {
+    let lab = Lab::start().await?;
+    let _manager = lab.ready().await?;
+    // As Gardener's machine-controller-manager does before it updates a machine in place.
+    lab.patch_node(
+        "gpu-0",
+        json!({ "metadata": { "labels": { CHOSEN: "true" } }, "spec": { "unschedulable": true } }),
+    )
+    .await?;
+    let status = lab.until_operands(State::Processing, "RollingOut").await?;
+    let found = problem(&status, "gpu")?;
+    ensure!(
+        found.reason == "NodeUpdateInProgress" && found.names == ["gpu-0"],
+        "{found:?}"
+    );
+    lab.patch_node("gpu-0", json!({ "metadata": { "labels": { RESULT: "failed" } } }))
+        .await?;
+    lab.until_operands(State::Warning, "NodeUpdateFailed").await?;
+    lab.patch_node(
+        "gpu-0",
+        json!({ "metadata": { "labels": { CHOSEN: null, RESULT: null } } }),
+    )
+    .await?;
+    lab.until_operands(State::Warning, "Cordoned").await?;
+    lab.patch_node("gpu-0", json!({ "spec": { "unschedulable": null } }))
+        .await?;
+    lab.until_usable("2/2").await?;
     Ok(())
 }
 

@@ -99,6 +99,33 @@ fn another_sharing_is_another_configuration() {
 }
 
 #[test]
+fn shared_gpus_are_never_beside_partitions_of_the_same_name() {
+    let strategy = |more: Value| {
+        let mut spec = json!({ "sharing": { "timeSlicing": { "replicas": 2 } } });
+        spec.as_object_mut().unwrap().append(&mut spec_map(more));
+        values(spec)["mig"]["strategy"].clone()
+    };
+    for version in ["26.7.0", "26.3.3"] {
+        assert_eq!(strategy(json!({ "chartVersion": version })), "mixed");
+    }
+    assert_eq!(strategy(json!({ "mig": {} })), "mixed");
+    assert_eq!(strategy(json!({ "mig": { "strategy": "None" } })), "none");
+    assert_eq!(
+        strategy(json!({ "values": { "mig": { "strategy": "none" } } })),
+        "none"
+    );
+    // Without sharing it is the chart's affair.
+    assert_eq!(values(json!({})).get("mig"), None);
+}
+
+fn spec_map(spec: Value) -> Map<String, Value> {
+    match spec {
+        Value::Object(map) => map,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
 fn a_repository_of_the_drivers_own_comes_before_the_registry() {
     let spec = json!({
         "driver": { "repository": "drivers.example/nv" },
@@ -266,6 +293,23 @@ fn only_allowed_registries_may_be_named() {
         (
             json!({ "values": { "dcgm": { "repository": "", "version": "", "image": "evil.example/dcgm:1" } } }),
             "spec.values.dcgm.image",
+        ),
+        (
+            // NVIDIA's operator would take it for a whole reference, and the container runtime for one of Docker Hub.
+            json!({ "values": { "toolkit": { "repository": "", "version": "", "image": "busybox:1" } } }),
+            "spec.values.toolkit.repository",
+        ),
+        (
+            json!({ "values": { "toolkit": { "repository": null, "version": null, "image": "busybox:1" } } }),
+            "spec.values.toolkit.repository",
+        ),
+        (
+            json!({ "values": { "toolkit": { "repository": "" } } }),
+            "spec.values.toolkit.repository",
+        ),
+        (
+            json!({ "values": { "operator": { "env": [{ "name": "VALIDATOR_IMAGE", "valueFrom": { "configMapKeyRef": { "name": "n", "key": "k" } } }] } } }),
+            "spec.values.operator.env",
         ),
         (
             json!({ "values": { "node-feature-discovery": { "image": { "repository": "evil.example/nfd" } } } }),

@@ -56,6 +56,7 @@ fn of_release(set: &DaemonSet) -> Option<DaemonSetFacts> {
 
 fn driver_image(set: &DaemonSet) -> Option<DriverImage> {
     Some(DriverImage {
+        uid: set.uid().unwrap_or_default(),
         owner: set.owner_references().first()?.name.clone(),
         image: containers(set).first()?.image.clone()?,
     })

@@ -9,19 +9,18 @@ use kube::ResourceExt;
 
 use crate::api::FIELD_MANAGER;
 use crate::facts::{
-    DriverChange, FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, OperandsLabel, SystemFacts,
-    is_gpu_resource, labels_tell_gpu,
+    DriverChange, FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL, OperandsLabel,
+    SystemFacts, is_gpu_resource, labels_tell_gpu, labels_tell_own_driver,
 };
 
-/// Prefix of the labels of Node Feature Discovery.
-const FEATURE: &str = "feature.node.kubernetes.io/";
-
 /// The labels of Node Feature Discovery that NVIDIA's operator asks for (`internal/nodeinfo` of gpu-operator v26.7.0).
-const NEEDED_FEATURES: [&str; 3] = [
+const NEEDED_FEATURES: [&str; 2] = [
     "feature.node.kubernetes.io/kernel-version.full",
     "feature.node.kubernetes.io/system-os_release.ID",
-    "feature.node.kubernetes.io/system-os_release.VERSION_ID",
 ];
+
+/// The one of them that it cannot take from Garden Linux by itself.
+const VERSION_FEATURE: &str = "feature.node.kubernetes.io/system-os_release.VERSION_ID";
 
 /// Taint of a node that the cluster autoscaler is about to remove.
 const REMOVAL_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
@@ -31,14 +30,14 @@ const REMOVAL_CONDITION: &str = "Terminating";
 
 type Labels = BTreeMap<String, String>;
 
-/// A node that may have a GPU; `None` for any other node.
+/// A node that may have a GPU, or that has a label of the module's to be taken off; `None` for any other node.
 pub fn node(node: &Node) -> Option<NodeFacts> {
     let status = node.status.as_ref();
     let capacity = count_gpus(status.and_then(|status| status.capacity.as_ref()));
     let labels = node.labels();
     let instance_type = labels.get("node.kubernetes.io/instance-type");
     let shows_gpu = capacity > 0 || labels_tell_gpu(labels);
-    if !shows_gpu && instance_type.is_none() {
+    if !shows_gpu && instance_type.is_none() && !labels.contains_key(OPERANDS_LABEL) {
         return None;
     }
     let ready = condition(node, "Ready");
@@ -67,6 +66,8 @@ pub fn node(node: &Node) -> Option<NodeFacts> {
         capacity,
         allocatable: count_gpus(status.and_then(|status| status.allocatable.as_ref())),
         driver_change: DriverChange::of(labels),
+        has_own_driver: labels_tell_own_driver(labels),
+        machine_update: MachineUpdate::of(labels),
     })
 }
 
@@ -88,17 +89,17 @@ fn system(info: &NodeSystemInfo) -> SystemFacts {
         os_image: info.os_image.clone(),
         kernel: info.kernel_version.clone(),
         architecture: info.architecture.clone(),
-        runtime: info.container_runtime_version.clone(),
     }
 }
 
 fn features(labels: &Labels) -> FeatureLabels {
-    if NEEDED_FEATURES.iter().all(|label| labels.contains_key(*label)) {
-        FeatureLabels::Complete
-    } else if labels.keys().any(|label| label.starts_with(FEATURE)) {
-        FeatureLabels::NoVersion
-    } else {
+    // Others write labels with the same prefix.
+    if !NEEDED_FEATURES.iter().all(|label| labels.contains_key(*label)) {
         FeatureLabels::Absent
+    } else if labels.contains_key(VERSION_FEATURE) {
+        FeatureLabels::Complete
+    } else {
+        FeatureLabels::NoVersion
     }
 }
 

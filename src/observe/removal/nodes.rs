@@ -58,8 +58,9 @@ fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover>
             let of_nfd = FEATURES.iter().any(|part| key.contains(part));
             (key.starts_with(NVIDIA) || (of_nfd && !others_label)) && is_theirs(node, place, key)
         });
-        let none: Map<String, Value> = theirs.map(|key| (key.clone(), Value::Null)).collect();
-        none
+        theirs
+            .map(|key| (key.clone(), Value::Null))
+            .collect::<Map<_, _>>()
     };
     let (labels, annotations) = (
         of("f:labels", node.labels()),

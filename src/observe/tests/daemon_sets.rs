@@ -63,6 +63,7 @@ fn a_driver_daemon_set_tells_its_image_and_who_asked_for_it() {
     });
     let of = |set: Value| of_release(set).unwrap().driver;
     let expected = DriverImage {
+        uid: String::new(),
         owner: "gardenlinux-precompiled".to_owned(),
         image: "r/driver:580-6.12-gardenlinux0".to_owned(),
     };

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use crate::api::{ANNOTATION_SPEC_DIGEST, NodeFeatureDiscovery};
 use crate::desired::DriverUpgrades;
-use crate::facts::{FeatureLabels, GpuLabels, NodeFacts, OPERANDS_LABEL, Revision, SystemFacts};
+use crate::facts::{
+    FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL, Revision, SystemFacts,
+};
 use crate::helm::RevisionStatus;
 use crate::observe::reduce;
 
@@ -60,7 +62,6 @@ fn a_gpu_node_in_full() {
             os_image: "Garden Linux 2150.9.0".to_owned(),
             kernel: "6.18.41-cloud-amd64".to_owned(),
             architecture: "amd64".to_owned(),
-            runtime: "containerd://2.1.4".to_owned(),
         },
         features: FeatureLabels::Absent,
         gpu: GpuLabels::default(),
@@ -73,6 +74,8 @@ fn a_gpu_node_in_full() {
         capacity: 2,
         allocatable: 1,
         driver_change: None,
+        has_own_driver: false,
+        machine_update: None,
     };
     assert_eq!(node(gpu_node()), Some(expected));
 }
@@ -85,6 +88,12 @@ fn what_discovery_says_of_a_node_is_read_from_its_labels() {
     let kernel = "feature.node.kubernetes.io/kernel-version.full";
     for (labels, features) in [
         (json!({ "x": "y" }), FeatureLabels::Absent),
+        // Another tool's label with that prefix, and a worker of NFD that is not done.
+        (
+            json!({ "feature.node.kubernetes.io/mine": "true" }),
+            FeatureLabels::Absent,
+        ),
+        (json!({ id: "gardenlinux" }), FeatureLabels::Absent),
         (
             json!({ id: "gardenlinux", kernel: "6.18.41" }),
             FeatureLabels::NoVersion,
@@ -128,6 +137,15 @@ fn who_set_the_label_that_keeps_nvidia_off_is_read_from_managed_fields() {
     for theirs in [&[][..], &["kubectl-label"], &["gpu-manager", "kubectl-label"]] {
         assert!(!by(theirs), "{theirs:?}");
     }
+}
+
+#[test]
+fn a_node_with_the_label_alone_is_known_so_that_it_can_be_taken_off() {
+    // Node Feature Discovery is gone with the release, and the cloud gives no instance type.
+    let bare = json!({ "metadata": { "name": "n", "labels": { OPERANDS_LABEL: "false" } } });
+    let known = crate::catalogue::Catalogue::compiled_in().unwrap().instance_types;
+    let node = node(bare).unwrap();
+    assert!(node.is_kept_off() && !node.has_gpu(&known, &[]));
 }
 
 #[test]
@@ -210,11 +228,10 @@ fn whole_shared_and_divided_gpus_are_all_counted() {
 }
 
 #[test]
-fn cordoned_unready_and_silent_nodes_are_not_usable() {
+fn cordoned_unready_and_silent_nodes_are_told_apart() {
     let facts = |changes: &[(&str, Value)]| node(merged(gpu_node(), changes)).unwrap();
-    assert!(facts(&[]).is_usable());
-    let cordoned = facts(&[("/spec", json!({ "unschedulable": true }))]);
-    assert!(!cordoned.schedulable && !cordoned.is_usable());
+    assert!(facts(&[]).schedulable && facts(&[]).ready);
+    assert!(!facts(&[("/spec", json!({ "unschedulable": true }))]).schedulable);
     assert!(facts(&[("/spec", json!({ "unschedulable": false }))]).schedulable);
     for conditions in [
         json!([]),
@@ -223,9 +240,41 @@ fn cordoned_unready_and_silent_nodes_are_not_usable() {
         json!([{ "type": "Ready", "status": "Unknown" }]),
     ] {
         let facts = facts(&[("/status/conditions", conditions.clone())]);
-        assert!(!facts.ready && !facts.is_usable(), "{conditions}");
+        assert!(!facts.ready, "{conditions}");
     }
-    assert!(!facts(&[("/status/allocatable", json!({ "nvidia.com/gpu": "0" }))]).is_usable());
+    let none = facts(&[("/status/allocatable", json!({ "nvidia.com/gpu": "0" }))]);
+    assert_eq!(none.allocatable, 0);
+}
+
+#[test]
+fn what_gardener_and_nvidia_do_with_a_node_is_read_from_its_labels() {
+    let labelled = |labels: Value| node(merged(gpu_node(), &[("/metadata/labels", labels)])).unwrap();
+    let chosen = "node.machine.sapcloud.io/selected-for-update";
+    let result = "node.machine.sapcloud.io/update-result";
+    for (labels, update) in [
+        (
+            json!({ "node.machine.sapcloud.io/candidate-for-update": "true" }),
+            None,
+        ),
+        (json!({ chosen: "true" }), Some(MachineUpdate::UnderWay)),
+        (
+            json!({ chosen: "true", result: "failed" }),
+            Some(MachineUpdate::Failed),
+        ),
+        (
+            json!({ chosen: "true", result: "successful" }),
+            Some(MachineUpdate::UnderWay),
+        ),
+        (json!({ result: "failed" }), None),
+    ] {
+        let mut with_type = labels.clone();
+        with_type["node.kubernetes.io/instance-type"] = json!("m5.large");
+        assert_eq!(labelled(with_type).machine_update, update, "{labels}");
+    }
+    for (value, own) in [("true", false), ("false", true), ("pre-installed", true)] {
+        let facts = labelled(json!({ "nvidia.com/gpu.deploy.driver": value }));
+        assert_eq!(facts.has_own_driver, own, "{value}");
+    }
 }
 
 #[test]
@@ -290,6 +339,7 @@ fn a_revision_is_read_from_labels() {
         number: 3,
         uid: "u-3".to_owned(),
         status: RevisionStatus::PendingUpgrade,
+        created: at("2026-11-30T08:00:00Z"),
         changed: at("2026-11-30T08:05:00Z"),
         fingerprint: Some("abc".to_owned()),
         by: Some("gpu-manager-0".to_owned()),

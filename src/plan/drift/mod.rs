@@ -6,7 +6,7 @@
 
 mod state;
 
-use super::{Action, NfdCrds, Plan, Situation, orphans};
+use super::{Action, NfdCrds, Plan, Situation, left_drivers, orphans};
 use crate::api::DriftMode;
 use crate::desired::Desired;
 use crate::drift::{Finding, Manifest, ObjectRef, Repair};
@@ -17,7 +17,7 @@ pub use state::DriftState;
 
 /// The next step once the newest revision is deployed and as wanted.
 pub(super) fn step(s: &Situation<'_>, desired: &Desired, latest: &Revision) -> Plan {
-    if let Some(plan) = orphans::step(s, latest) {
+    if let Some(plan) = orphans::step(s, latest).or_else(|| left_drivers::step(s, desired)) {
         return plan;
     }
     if s.drift_mode == DriftMode::Ignore {

@@ -1,7 +1,9 @@
 //! Which nodes NVIDIA's operator is told to keep off.
 
 use super::*;
-use crate::facts::{GpuPod, NodeFacts, OperandsLabel, WorkFacts};
+use crate::facts::{
+    DriverChange, GpuPod, MaintenanceWindow, NodeFacts, OperandPods, OperandsLabel, Part, PodState, WorkFacts,
+};
 
 const UBUNTU: &str = "Ubuntu 24.04.3 LTS";
 
@@ -27,7 +29,11 @@ fn label(node: &NodeFacts, keep_out: bool) -> NodeLabel {
     NodeLabel {
         node: node.name.clone(),
         uid: node.uid.clone(),
-        keep_out,
+        change: if keep_out {
+            LabelChange::KeepOut
+        } else {
+            LabelChange::LetIn
+        },
     }
 }
 
@@ -57,6 +63,7 @@ fn settled(nodes: &[NodeFacts]) -> Case {
         latest.driver_upgrades = Some(DriverUpgrades::AsConfigured);
     });
     case.observed.gpu_nodes = nodes.to_vec();
+    case.observed.gpu_work = Some(WorkFacts::Read(Vec::new()));
     case
 }
 
@@ -72,7 +79,7 @@ fn noted(case: &mut Case, done: &Plan) {
         panic!("{done:?}");
     };
     for label in labels {
-        case.labelled.tried(label.clone(), (), NOW, 0.0);
+        case.labelled.tried(label.clone(), None, NOW, 0.0);
     }
 }
 
@@ -80,6 +87,7 @@ fn busy() -> WorkFacts {
     WorkFacts::Read(vec![GpuPod {
         namespace: "team".to_owned(),
         name: "train".to_owned(),
+        node: "a".to_owned(),
     }])
 }
 
@@ -216,11 +224,6 @@ fn a_driver_that_a_node_cannot_have_takes_it_out_when_the_change_goes_on_and_not
     let mut case = changing(570, &[idle.clone(), good("c")]);
     case.observed.gpu_work = Some(busy());
     assert_eq!(case.plan_at(NOW), labels(&[(&idle, true)]));
-    // Who asks for the pool to be left out means now.
-    let mut case = changing(570, std::slice::from_ref(&excluded));
-    case.observed.gpu_work = Some(busy());
-    case.nodes.exclude = vec!["gpu".to_owned()];
-    assert_eq!(case.plan_at(NOW), labels(&[(&excluded, true)]));
 }
 
 #[test]
@@ -245,7 +248,7 @@ fn two_writers_of_a_label_make_no_storm() {
         if let Plan::Act(Action::LabelNodes { labels }) = case.plan_in(now, &catalogue) {
             tries += 1;
             // Somebody takes it off at once.
-            case.labelled.tried(labels[0].clone(), (), now, 1.0);
+            case.labelled.tried(labels[0].clone(), None, now, 1.0);
         }
         now += SignedDuration::from_secs(1);
     }
@@ -293,7 +296,180 @@ fn the_modules_labels_go_with_it_and_with_what_made_them() {
     case.observed.release = ReleaseFacts::Read(History::default());
     let plan = case.plan_at(NOW);
     assert_eq!(plan, labels(&[(&ours, false)]));
-    // A node that refuses does not keep the GpuModule.
+    // Once it is off, the GpuModule goes.
     noted(&mut case, &plan);
+    case.observed.gpu_nodes = vec![node("a", UBUNTU, 0)];
     assert_eq!(case.plan_at(NOW), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn a_deletion_tries_to_take_a_label_off_several_times_and_ends() {
+    let nodes = ["a", "b"].map(|name| labelled(node(name, UBUNTU, 0), "false", true));
+    let mut case = settled(&nodes[..1]);
+    case.observed.former_gpu_nodes = vec![nodes[1].clone()];
+    case.deleting = true;
+    case.observed.release = ReleaseFacts::Read(History::default());
+    let (mut now, mut tries) = (NOW, 0);
+    let end = loop {
+        match case.plan_at(now) {
+            Plan::Act(Action::LabelNodes { labels }) => {
+                assert_eq!(labels.len(), 2);
+                tries += 1;
+                for label in labels {
+                    case.labelled
+                        .tried(label, Some("unavailable".to_owned()), now, 1.0);
+                }
+            }
+            Plan::Wait { until, why } => {
+                assert_eq!(why, Wait::NodeLabels(vec!["a".to_owned(), "b".to_owned()]));
+                assert!(until > now);
+                now = until;
+            }
+            plan => break plan,
+        }
+    };
+    // A node that refuses does not keep the GpuModule.
+    assert_eq!((tries, end), (5, Plan::Act(Action::RemoveFinalizer)));
+    assert!(now < NOW + SignedDuration::from_mins(1));
+}
+
+#[test]
+fn what_a_driver_change_has_left_on_a_node_goes_once_its_driver_is_gone() {
+    let left_behind = |change| {
+        let mut node = labelled(good("a"), "false", true);
+        (node.driver_change, node.schedulable) = (Some(change), false);
+        let mut case = settled(&[node]);
+        case.nodes.exclude = vec!["gpu".to_owned()];
+        case
+    };
+    let ended = |case: &Case| {
+        Plan::Act(Action::LabelNodes {
+            labels: vec![NodeLabel {
+                node: "a".to_owned(),
+                uid: case.observed.gpu_nodes[0].uid.clone(),
+                change: LabelChange::EndDriverChange,
+            }],
+        })
+    };
+    for change in [
+        DriverChange::Waiting,
+        DriverChange::UnderWay,
+        DriverChange::Failed,
+    ] {
+        let mut case = left_behind(change);
+        assert_eq!(case.plan_at(NOW), ended(&case));
+        // Whoever keeps it out.
+        case.observed.gpu_nodes[0].operands.as_mut().unwrap().is_ours = false;
+        assert_eq!(case.plan_at(NOW), ended(&case));
+        // NVIDIA's operator would write it again.
+        let driver = fixtures::pod("a", Part::Driver, PodState::Leaving);
+        case.observed.operand_pods = Some(OperandPods::new(vec![driver]));
+        assert_eq!(case.plan_at(NOW), Plan::Keep);
+        case.observed.operand_pods = None;
+        assert_eq!(case.plan_at(NOW), Plan::Keep, "nobody knows");
+    }
+    // On a node that takes part it is NVIDIA's affair.
+    let mut case = left_behind(DriverChange::Failed);
+    case.nodes.exclude.clear();
+    case.observed.gpu_nodes[0].operands = None;
+    assert_eq!(case.plan_at(NOW), Plan::Keep);
+}
+
+/// A node in use that the spec leaves out.
+fn excluded_in_use() -> (Case, NodeFacts) {
+    let node = good("a");
+    let mut case = settled(std::slice::from_ref(&node));
+    case.nodes.exclude = vec!["gpu".to_owned()];
+    case.observed.gpu_work = None;
+    (case, node)
+}
+
+impl Case {
+    fn looks_again(&self) -> Option<Timestamp> {
+        let catalogue = Catalogue::compiled_in().unwrap();
+        recheck_nodes(&self.situation(NOW, &catalogue), &self.plan_at(NOW))
+    }
+}
+
+#[test]
+fn a_node_in_use_is_left_out_once_it_is_idle() {
+    let (mut case, node) = excluded_in_use();
+    assert_eq!(case.plan_at(NOW), Plan::Read(Reading::GpuWork));
+    case.observed.gpu_work = Some(busy());
+    assert_eq!(case.plan_at(NOW), Plan::Keep);
+    assert_eq!(case.looks_again(), Some(NOW + WORK_LOOK));
+    case.observed.gpu_work = Some(WorkFacts::Unreadable("no".to_owned()));
+    assert_eq!(case.plan_at(NOW), Plan::Keep, "it fails closed");
+    // What was seen a moment ago tells of no node that it is idle now.
+    case.observed.gpu_work = Some(busy().remembered());
+    assert_eq!(case.plan_at(NOW), Plan::Keep);
+    case.observed.gpu_nodes[0].name = "b".to_owned();
+    assert_eq!(case.plan_at(NOW), Plan::Read(Reading::GpuWork));
+    case.observed.gpu_nodes = vec![node.clone()];
+    case.observed.gpu_work = Some(WorkFacts::Read(Vec::new()));
+    assert_eq!(case.plan_at(NOW), labels(&[(&node, true)]));
+    assert_eq!(case.looks_again(), None);
+    // Also where something else changes that restarts no driver.
+    case.desired = resolve(json!({ "values": { "mig": { "strategy": "mixed" } } }));
+    case.observed.gpu_work = Some(busy());
+    assert!(matches!(case.plan_at(NOW), Plan::Act(Action::Upgrade { .. })));
+    // Work elsewhere is no reason to wait.
+    let (mut case, node) = excluded_in_use();
+    case.observed.gpu_nodes[0].name = "b".to_owned();
+    case.observed.gpu_work = Some(busy());
+    assert!(node.name != "b" && matches!(case.plan_at(NOW), Plan::Act(Action::LabelNodes { .. })));
+}
+
+#[test]
+fn the_policy_says_when_a_node_in_use_is_left_out() {
+    let (mut case, node) = excluded_in_use();
+    case.upgrade_policy = UpgradePolicy::Immediate;
+    assert_eq!(case.plan_at(NOW), labels(&[(&node, true)]));
+    case.upgrade_policy = UpgradePolicy::Window;
+    assert_eq!(case.plan_at(NOW), Plan::Read(Reading::MaintenanceWindow));
+    let window = |begin, end| Some(Ok(MaintenanceWindow::parse(begin, end).unwrap()));
+    case.observed.maintenance = window("000100+0000", "010000+0000");
+    assert_eq!(case.plan_at(NOW), Plan::Keep);
+    assert_eq!(case.looks_again(), Some(NOW + SignedDuration::from_mins(1)));
+    case.observed.maintenance = window("230000+0000", "010000+0000");
+    assert_eq!(case.plan_at(NOW), labels(&[(&node, true)]));
+    case.observed.maintenance = Some(Err("no".to_owned()));
+    assert_eq!(case.plan_at(NOW), Plan::Keep);
+    assert!(case.looks_again().is_some());
+}
+
+#[test]
+fn what_the_release_does_not_serve_is_in_nobodys_way() {
+    // A driver and a device plugin of somebody's own, before the first install.
+    let (mut case, node) = excluded_in_use();
+    case.observed.gpu_work = Some(busy());
+    case.observed.release = ReleaseFacts::Read(History::default());
+    assert_eq!(case.plan_at(NOW), labels(&[(&node, true)]));
+    // The kubelet or the device plugin has just started: no GPU is announced, and Pods have theirs.
+    let (mut case, _) = excluded_in_use();
+    let node = node_without_gpus(&mut case);
+    case.observed.gpu_work = Some(busy());
+    case.observed.operand_pods = Some(OperandPods::new(fixtures::ready_pods("a")));
+    assert_eq!(case.plan_at(NOW), Plan::Keep);
+    let starting = fixtures::pod("a", Part::Driver, PodState::Starting);
+    case.observed.operand_pods = Some(OperandPods::new(vec![starting]));
+    assert_eq!(case.plan_at(NOW), labels(&[(&node, true)]));
+    // What the module itself finds impossible waits too: it may have learnt of it while it worked.
+    let impossible = good("a");
+    let mut case = settled(&[NodeFacts {
+        system: node_system(UBUNTU),
+        ..impossible
+    }]);
+    case.observed.gpu_work = Some(busy());
+    assert_eq!(case.plan_at(NOW), Plan::Keep);
+}
+
+fn node_without_gpus(case: &mut Case) -> NodeFacts {
+    case.observed.gpu_nodes[0].allocatable = 0;
+    case.observed.gpu_nodes[0].capacity = 0;
+    case.observed.gpu_nodes[0].clone()
+}
+
+fn node_system(os_image: &str) -> crate::facts::SystemFacts {
+    node("a", os_image, 1).system
 }

@@ -12,6 +12,7 @@ fn busy() -> Case {
     case.observed.gpu_work = Some(WorkFacts::Read(vec![GpuPod {
         namespace: "team".to_owned(),
         name: "train".to_owned(),
+        node: "gpu-0".to_owned(),
     }]));
     case
 }

@@ -203,7 +203,8 @@ fn what_a_failed_upgrade_left_behind_is_looked_for_once_and_deleted() {
     assert_eq!(
         case.plan(),
         Plan::Act(Action::Prune {
-            objects: vec![orphan]
+            objects: vec![orphan],
+            left_by: LeftBy::FailedUpgrade,
         })
     );
     case.orphans = orphans("4", &[]);

@@ -146,6 +146,7 @@ fn drivers_roll_only_when_none_is_left_to_the_cluster_policy() {
         ready: 1,
         updated: 1,
         driver: Some(DriverImage {
+            uid: String::new(),
             owner: owner.to_owned(),
             image: String::new(),
         }),

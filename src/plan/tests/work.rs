@@ -3,7 +3,7 @@
 use super::*;
 use crate::catalogue::DriverLayout::{ClusterPolicy, NvidiaDriver};
 use crate::desired::DriverUpgrades::{AsConfigured, Held};
-use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, WorkFacts};
+use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, NodeFacts, OperandsLabel, WorkFacts};
 
 /// Branch 580 runs on one node, branch 590 is wanted; nobody has looked for GPU work.
 fn changed() -> Case {
@@ -42,6 +42,7 @@ fn busy() -> WorkFacts {
     WorkFacts::Read(vec![GpuPod {
         namespace: "team".to_owned(),
         name: "train".to_owned(),
+        node: "gpu-0".to_owned(),
     }])
 }
 
@@ -195,6 +196,7 @@ fn going_back_ends_the_wait_unless_a_node_has_come_to_the_held_driver() {
         ready: 2,
         updated,
         driver: Some(DriverImage {
+            uid: String::new(),
             owner: "gardenlinux-precompiled".to_owned(),
             image: String::new(),
         }),
@@ -238,6 +240,57 @@ fn a_roll_that_has_begun_is_not_stopped_half_way() {
         let drivers = if holds { Held } else { AsConfigured };
         assert_eq!(case.plan(), to(drivers, Cause::Changed), "{change:?}");
     }
+}
+
+#[test]
+fn a_driver_change_that_got_stuck_on_a_node_without_drivers_lets_no_other_one_go() {
+    let stuck = |alter: &dyn Fn(&mut Case, &mut NodeFacts)| {
+        let mut case = changed();
+        case.observed.gpu_work = Some(busy());
+        // NVIDIA's operator may take the label off a moment later.
+        case.observed.operand_pods = None;
+        let mut node = fixtures::node("gpu-1", 1);
+        node.driver_change = Some(DriverChange::Failed);
+        alter(&mut case, &mut node);
+        case.observed.gpu_nodes.push(node);
+        case.plan()
+    };
+    assert_eq!(
+        stuck(&|_, _| {}),
+        to(AsConfigured, Cause::Changed),
+        "it takes part"
+    );
+    let kept_off = |is_ours: bool| {
+        move |case: &mut Case, node: &mut NodeFacts| {
+            node.pool = Some("other".to_owned());
+            case.nodes.exclude = vec!["other".to_owned()];
+            node.operands = Some(OperandsLabel {
+                value: "false".to_owned(),
+                is_ours,
+            });
+        }
+    };
+    for is_ours in [true, false] {
+        assert_eq!(stuck(&kept_off(is_ours)), to(Held, Cause::Changed));
+    }
+    assert_eq!(stuck(&|_, node| node.leaving = true), to(Held, Cause::Changed));
+}
+
+#[test]
+fn work_on_nodes_that_are_left_out_holds_no_driver_change() {
+    let mut case = changed();
+    let mut other = fixtures::node("gpu-1", 1);
+    other.operands = Some(OperandsLabel {
+        value: "false".to_owned(),
+        is_ours: false,
+    });
+    case.observed.gpu_nodes.push(other);
+    let looked_at: Vec<_> = case.observed.nodes_in_reach().map(|node| &node.name).collect();
+    assert_eq!(looked_at, ["gpu-0"]);
+    assert_eq!(case.plan(), Plan::Read(Reading::GpuWork));
+    // Without any other node there is nothing to look at, and nothing that a new driver interrupts.
+    case.observed.gpu_nodes.remove(0);
+    assert_eq!(case.plan(), to(AsConfigured, Cause::Changed));
 }
 
 #[test]

@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
-use crate::api::{Operation, OperationKind, Outcome};
 use crate::catalogue::MinorVersion;
 use crate::desired::{DriverId, DriverUpgrades};
 use crate::drift::ObjectRef;
-use crate::facts::{
-    ExistingContent, ExistingRelease, GpuPod, Leavings, Left, Leftover, NodeIds, Orphan, Orphans, Remedy,
-    WorkFacts,
-};
+use crate::facts::{ExistingContent, ExistingRelease, GpuPod, Leavings, NodeIds, Orphan, Orphans, WorkFacts};
+
+mod left;
+
+use left::begun;
 
 /// What strikes the next helm command that changes the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,46 +169,11 @@ impl<'a> World<'a> {
         self.busy && self.nodes_run.is_some() && self.case.removal.is_none()
     }
 
-    fn read_left(&mut self, what: Leavings) {
-        let leftover = Leftover {
-            object: ObjectRef::crd("left"),
-            uid: String::new(),
-            remedy: match what {
-                Leavings::Pods => Remedy::Wait,
-                _ => Remedy::Delete,
-            },
-        };
-        let left = Left {
-            objects: self
-                .remains
-                .contains(&what)
-                .then_some(leftover)
-                .into_iter()
-                .collect(),
-            stays: Vec::new(),
-        };
-        self.case.observed.left.insert(what, left);
-    }
-
-    /// It is done, or strikes keep it from that.
-    fn clear(&mut self, what: Leavings) -> Result<(), Strike> {
-        match self.strike() {
-            Strike::None => {
-                self.remains.remove(&what);
-                if what == Leavings::Namespace {
-                    let around = self.case.observed.surroundings.as_mut().unwrap();
-                    around.namespace = SurroundingNamespace::Absent;
-                }
-                Ok(())
-            }
-            strike => Err(strike),
-        }
-    }
-
     fn look_for_work(&mut self) {
         let pod = GpuPod {
             namespace: "team".to_owned(),
             name: "train".to_owned(),
+            node: "gpu-0".to_owned(),
         };
         let pods = self.busy.then_some(pod).into_iter().collect();
         self.case.observed.gpu_work = Some(WorkFacts::Read(pods));
@@ -402,6 +366,7 @@ impl<'a> World<'a> {
             number,
             uid: self.new_uid(),
             status,
+            created: self.now,
             changed: self.now,
             fingerprint: Some(fingerprint),
             by: Some("gpu-manager-0".to_owned()),
@@ -441,6 +406,7 @@ impl<'a> World<'a> {
             number,
             uid,
             status,
+            created: self.now,
             changed: self.now,
             ..target.clone()
         });
@@ -515,22 +481,4 @@ pub fn revisions(case: &Case) -> Vec<Revision> {
         ReleaseFacts::Read(history) => history.all().to_vec(),
         ReleaseFacts::Unreadable => Vec::new(),
     }
-}
-
-fn begun(action: &Action, newest: Option<u32>) -> Option<Operation> {
-    let (operation, revision) = match action {
-        Action::Upgrade { .. } => (OperationKind::Upgrade, newest.map_or(1, |newest| newest + 1)),
-        Action::Rollback { .. } => (OperationKind::Rollback, newest.map_or(1, |newest| newest + 1)),
-        Action::Uninstall { .. } => (OperationKind::Uninstall, newest?),
-        _ => return None,
-    };
-    Some(Operation {
-        time: Time(NOW),
-        operation,
-        from: None,
-        to: None,
-        revision: Some(i64::from(revision)),
-        outcome: Outcome::Running,
-        message: String::new(),
-    })
 }

@@ -27,10 +27,12 @@ impl Pass<'_> {
             self.memory.attempts.succeeded();
         }
         let now = self.now();
-        let look = plan::waiting(&self.situation(now)).recheck(now);
+        let situation = self.situation(now);
+        let driver = plan::waiting(&situation).recheck(now);
+        let nodes = plan::recheck_nodes(&situation, plan);
         let Published { recheck, news } = self.publish(plan).await?;
         self.context.publisher.tell(news).await;
-        let recheck = [recheck, look].into_iter().flatten().min();
+        let recheck = [recheck, driver, nodes].into_iter().flatten().min();
         if *plan == Plan::Keep {
             // Its values may be secret, and nobody asks for them any more.
             self.memory.existing = None;
@@ -51,7 +53,8 @@ impl Pass<'_> {
                     | Wait::NamespaceTerminating
                     | Wait::Step { .. }
                     | Wait::Drivers
-                    | Wait::Work,
+                    | Wait::Work
+                    | Wait::NodeLabels(_),
                 ..
             } => None,
             _ => self.memory.attempts.last(),
@@ -66,7 +69,11 @@ impl Pass<'_> {
         };
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
-        let Computed { status, recheck } = status::compute(&Report {
+        let Computed {
+            status,
+            recheck,
+            sightings,
+        } = status::compute(&Report {
             now,
             generation: self.generation,
             deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
@@ -83,8 +90,11 @@ impl Pass<'_> {
             drift: &self.memory.drift,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             rules: self.node_rules(),
+            sightings: &self.memory.sightings,
+            labelled: &self.memory.labelled,
             handled_reconcile_at: self.forced_by.as_deref(),
         });
+        self.memory.sightings = sightings;
         self.context.metrics.show(Some(&status));
         let mut news = News::default();
         if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {

@@ -24,12 +24,17 @@ impl Pass<'_> {
         let results = act::nodes::label(&self.context.actor.client, mandate, labels).await;
         let now = self.now();
         for (label, result) in labels.iter().zip(results) {
-            if let Err(error) = result {
-                tracing::warn!(node = label.node, %error, "a node keeps its label, or the lack of it");
+            let refused = result.err().map(|error| error.to_string());
+            if let Some(error) = &refused {
+                tracing::warn!(
+                    node = label.node,
+                    error,
+                    "a node keeps its label, or the lack of it"
+                );
             }
             self.memory
                 .labelled
-                .tried(label.clone(), (), now, fastrand::f64());
+                .tried(label.clone(), refused, now, fastrand::f64());
         }
         Acted::Done
     }

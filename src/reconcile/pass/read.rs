@@ -25,7 +25,7 @@ impl Pass<'_> {
         let client = &self.context.actor.client;
         match reading {
             Reading::GpuWork => {
-                let nodes = self.observed.gpu_nodes.iter().map(|node| node.name.clone());
+                let nodes = self.observed.nodes_in_reach().map(|node| node.name.clone());
                 let class = self.desired.as_ref().ok().and_then(Desired::runtime_class);
                 let work = observe::gpu_work(client, nodes.collect(), class, self.now()).await;
                 self.memory.found_work(&work, self.now());

@@ -8,7 +8,7 @@ use crate::facts::{History, Observed, ReleaseFacts, Revision, SurroundingNamespa
 use crate::helm::RELEASE_FLAGS;
 use crate::kube_api::ApiError;
 use crate::observe;
-use crate::plan::{self, Action, Failure, NfdCrds};
+use crate::plan::{self, Action, Failure, LeftBy, NfdCrds};
 use crate::reconcile::{Error, lock};
 use crate::status::Ended;
 
@@ -144,8 +144,13 @@ impl Pass<'_> {
                 if matches!(action, Action::Upgrade { .. }) {
                     self.memory.attempts.succeeded();
                 }
-                if matches!(action, Action::Prune { .. })
-                    && let Some(orphans) = &mut self.memory.orphans
+                if matches!(
+                    action,
+                    Action::Prune {
+                        left_by: LeftBy::FailedUpgrade,
+                        ..
+                    }
+                ) && let Some(orphans) = &mut self.memory.orphans
                 {
                     orphans.objects.clear();
                 }

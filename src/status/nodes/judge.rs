@@ -8,10 +8,12 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::NodeReason;
+use super::cause::{Cause, Image, ImageTrouble};
 use crate::facts::{
-    DaemonSetFacts, DriverChange, FeatureLabels, NodeFacts, OperandPod, OperandPods, Part, PodState,
+    DaemonSetFacts, DriverChange, FeatureLabels, MachineUpdate, NodeFacts, OperandPod, OperandPods, Part,
+    PodState,
 };
-use crate::nodes::{Impossible, KeptOut};
+use crate::nodes::{IMAGE_SUFFIX, Impossible, KeptOut};
 use crate::status::operands::STARTING_LIMIT;
 
 /// How long a pull may fail while it is not known that there is no such image.
@@ -19,6 +21,9 @@ const PULL_LIMIT: SignedDuration = SignedDuration::from_mins(5);
 
 /// How long a node may be away, for example to start anew.
 const AWAY_LIMIT: SignedDuration = SignedDuration::from_mins(10);
+
+/// How long Gardener may take to update a machine in place: it drains the node first, for two hours if Pods refuse to go.
+const UPDATE_LIMIT: SignedDuration = SignedDuration::from_hours(3);
 
 /// From so many restarts on waiting changes nothing: with the kubelet's pauses they take some minutes.
 const RESTARTS_LIMIT: u32 = 4;
@@ -37,16 +42,13 @@ pub struct Stack<'a> {
     sets: &'a [DaemonSetFacts],
     /// NVIDIA's operator brings the driver onto the nodes.
     driver_is_managed: bool,
-    has_driver_sets: bool,
 }
 
-/// Why a node cannot be used.
+/// Why a node cannot be used, and how long that may be so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The first missing link.
-    pub reason: NodeReason,
-    /// The image that cannot be pulled, where that is why.
-    pub image: Option<Arc<str>>,
+    /// Why.
+    pub cause: Cause,
     /// Since when, as far as the objects tell.
     pub since: Option<Timestamp>,
     /// How long it may stay so; `None`: waiting changes nothing.
@@ -55,23 +57,25 @@ pub struct Finding {
 
 impl Finding {
     /// A reason that may pass within the time that a start takes.
-    const fn passing(reason: NodeReason, since: Option<Timestamp>) -> Self {
+    fn passing(reason: NodeReason, since: Option<Timestamp>) -> Self {
         Self {
-            reason,
-            image: None,
+            cause: reason.into(),
             since,
             limit: Some(STARTING_LIMIT),
         }
     }
 
     /// A reason that no waiting ends.
-    const fn lasting(reason: NodeReason) -> Self {
+    fn lasting(reason: NodeReason) -> Self {
         Self {
-            reason,
-            image: None,
+            cause: reason.into(),
             since: None,
             limit: None,
         }
+    }
+
+    const fn passes(&self) -> bool {
+        self.limit.is_some()
     }
 }
 
@@ -82,14 +86,27 @@ impl<'a> Stack<'a> {
             pods,
             sets,
             driver_is_managed,
-            has_driver_sets: sets.iter().any(|set| set.driver.is_some()),
         }
     }
 
     /// Why Pods cannot get the GPUs of a node; `None`: they can.
     pub fn find(&self, node: &NodeFacts, kept_out: Option<&KeptOut>) -> Option<Finding> {
-        if let Some(why) = kept_out {
-            return Some(Finding::lasting(out(why)));
+        if let Some(reason) = left_out(node, kept_out) {
+            return Some(Finding::lasting(reason));
+        }
+        let missing = node.ready.then(|| self.missing(node)).flatten();
+        // NVIDIA's operator and Gardener wait for ever for what does not come.
+        let lasting = missing.as_ref().is_some_and(|found| !found.passes());
+        let away = !node.ready || !node.schedulable;
+        match node.machine_update.filter(|_| away && !lasting) {
+            Some(MachineUpdate::UnderWay) => {
+                return Some(Finding {
+                    limit: Some(UPDATE_LIMIT),
+                    ..Finding::passing(NodeReason::NodeUpdateInProgress, None)
+                });
+            }
+            Some(MachineUpdate::Failed) => return Some(Finding::lasting(NodeReason::NodeUpdateFailed)),
+            None => {}
         }
         if !node.ready {
             return Some(Finding {
@@ -97,23 +114,13 @@ impl<'a> Stack<'a> {
                 ..Finding::passing(NodeReason::NodeNotReady, Some(node.ready_since))
             });
         }
-        let missing = self.missing(node);
+        let works = missing.is_none() && node.schedulable;
         // The labels outlive the driver that they speak of.
         match node.driver_change.filter(|_| self.driver_is_managed) {
-            // NVIDIA's operator waits for ever for an image that is not there.
-            _ if missing
-                .as_ref()
-                .is_some_and(|found| found.reason == NodeReason::DriverImageMissing) =>
-            {
-                missing
+            Some(DriverChange::Failed) if !works && !lasting => {
+                Some(Finding::lasting(NodeReason::UpgradeFailed))
             }
-            Some(DriverChange::Failed) => Some(Finding::lasting(NodeReason::UpgradeFailed)),
-            Some(DriverChange::UnderWay | DriverChange::Waiting)
-                if missing.as_ref().is_some_and(|found| found.limit.is_some()) =>
-            {
-                Some(Finding::passing(NodeReason::UpgradeInProgress, None))
-            }
-            Some(DriverChange::UnderWay) if missing.is_none() && !node.schedulable => {
+            Some(DriverChange::UnderWay) if !works && !lasting => {
                 Some(Finding::passing(NodeReason::UpgradeInProgress, None))
             }
             _ => missing.or_else(|| {
@@ -131,14 +138,12 @@ impl<'a> Stack<'a> {
             let mut others = SETS.iter().filter(|(name, _)| self.has(name));
             others.find_map(|(_, part)| {
                 let pods = pods.iter().filter(|pod| pod.part == *part);
-                unready(*part, &pods, not_ready(*part))
+                unready(*part, &pods, not_ready(*part), node)
             })
         };
-        let nothing_announced = || {
-            let plugin = pods.iter().filter(|pod| pod.part == Part::DevicePlugin);
-            let since = plugin.map(|pod| pod.since).max();
-            (node.allocatable == 0).then(|| Finding::passing(NodeReason::NoAllocatableGpu, since))
-        };
+        // The device plugin may have been ready for days: a kubelet that starts anew announces none until it has registered again.
+        let nothing_announced =
+            || (node.allocatable == 0).then(|| Finding::passing(NodeReason::NoAllocatableGpu, None));
         let found = driver().or_else(others).or_else(nothing_announced)?;
         // Without labels NVIDIA's operator puts no Pod there, so they are what is missing first.
         if pods.iter().any(|pod| pod.part != Part::NodeFeatureDiscovery) {
@@ -149,19 +154,23 @@ impl<'a> Stack<'a> {
             FeatureLabels::NoVersion => Some(Finding::passing(NodeReason::MissingVersionLabel, None)),
             FeatureLabels::Absent => {
                 let workers = pods.iter();
-                unready(Part::NodeFeatureDiscovery, &workers, NodeReason::WaitingForNFD)
+                unready(
+                    Part::NodeFeatureDiscovery,
+                    &workers,
+                    NodeReason::WaitingForNFD,
+                    node,
+                )
             }
         }
     }
 
     fn driver(&self, node: &NodeFacts, pods: &[OperandPod]) -> Option<Finding> {
-        // Where there is no DaemonSet of a driver, GPUs that are announced have one of their own.
-        if !self.driver_is_managed || (!self.has_driver_sets && node.allocatable > 0) {
+        if !self.driver_is_managed || node.has_own_driver {
             return None;
         }
         let drivers = pods.iter().filter(|pod| pod.part == Part::Driver);
         let for_kernel = drivers.filter(|pod| is_for_kernel(pod, &node.system.kernel));
-        unready(Part::Driver, &for_kernel, NodeReason::DriverNotReady)
+        unready(Part::Driver, &for_kernel, NodeReason::DriverNotReady, node)
     }
 
     fn has(&self, set: &str) -> bool {
@@ -169,14 +178,23 @@ impl<'a> Stack<'a> {
     }
 }
 
-const fn out(why: &KeptOut) -> NodeReason {
+/// Why NVIDIA's operator keeps off the node, or has nothing to do there.
+fn left_out(node: &NodeFacts, kept_out: Option<&KeptOut>) -> Option<NodeReason> {
+    match kept_out {
+        Some(KeptOut::BySomebody | KeptOut::BySpec) => Some(NodeReason::Excluded),
+        // A driver change that waits lets what runs go on, also where the next driver has nothing for it.
+        Some(KeptOut::Impossible(_)) if node.allocatable > 0 && !node.is_kept_off() => None,
+        Some(KeptOut::Impossible(why)) => Some(impossible(*why)),
+        // The module's own label, which it takes off once nothing else is left to do.
+        None => node.is_kept_off().then_some(NodeReason::Rejoining),
+    }
+}
+
+const fn impossible(why: Impossible) -> NodeReason {
     match why {
-        KeptOut::BySomebody | KeptOut::BySpec => NodeReason::Excluded,
-        KeptOut::Impossible(Impossible::ForeignOperatingSystem { .. }) => NodeReason::ForeignOperatingSystem,
-        KeptOut::Impossible(Impossible::UnsupportedArchitecture { .. }) => {
-            NodeReason::UnsupportedArchitecture
-        }
-        KeptOut::Impossible(Impossible::ExcludedDriver { .. }) => NodeReason::ExcludedDriver,
+        Impossible::ForeignOperatingSystem => NodeReason::ForeignOperatingSystem,
+        Impossible::UnsupportedArchitecture => NodeReason::UnsupportedArchitecture,
+        Impossible::ExcludedDriver => NodeReason::ExcludedDriver,
     }
 }
 
@@ -202,6 +220,7 @@ fn unready<'p>(
     part: Part,
     pods: &(impl Iterator<Item = &'p OperandPod> + Clone),
     reason: NodeReason,
+    node: &NodeFacts,
 ) -> Option<Finding> {
     if pods.clone().any(|pod| pod.state == PodState::Ready) {
         return None;
@@ -211,23 +230,33 @@ fn unready<'p>(
         return Some(Finding::passing(reason, None));
     };
     let passing = Finding::passing(reason, Some(pod.since));
-    let is_driver = part == Part::Driver;
     Some(match &pod.state {
-        PodState::ImageMissing { image, is_absent } => Finding {
-            reason: if is_driver {
-                NodeReason::DriverImageMissing
+        PodState::ImageMissing { image, is_absent } => {
+            let drivers = pod.driver.as_ref().filter(|driver| driver.image == *image);
+            let trouble = if !is_absent {
+                ImageTrouble::Refused
+            } else if drivers.is_some() && node.system.is_garden_linux() && !image.ends_with(IMAGE_SUFFIX) {
+                ImageTrouble::OfOtherSystem
             } else {
-                reason
-            },
-            image: Some(Arc::clone(image)),
-            limit: (!is_absent).then_some(PULL_LIMIT),
-            ..passing
-        },
+                ImageTrouble::Absent
+            };
+            Finding {
+                cause: Cause {
+                    reason: drivers.map_or(reason, |_| NodeReason::DriverImageMissing),
+                    image: Some(Image {
+                        name: Arc::clone(image),
+                        trouble,
+                    }),
+                },
+                limit: (!is_absent).then_some(PULL_LIMIT),
+                ..passing
+            }
+        }
         PodState::CrashLoop { restarts } => Finding {
-            reason: if is_driver {
-                NodeReason::DriverCrashLoop
+            cause: if part == Part::Driver {
+                NodeReason::DriverCrashLoop.into()
             } else {
-                reason
+                reason.into()
             },
             limit: (*restarts < RESTARTS_LIMIT).then_some(STARTING_LIMIT),
             ..passing

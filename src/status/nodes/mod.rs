@@ -3,20 +3,24 @@
 //! `judge` finds what is missing on each; here that is measured against the time that it may take, and all nodes together become
 //! one verdict. What of it a user is told of each worker pool is in `pools`.
 
+mod cause;
 mod judge;
 mod pools;
 mod reason;
+mod standing;
 mod words;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::Report;
 use super::operands::{Operands, STARTING_LIMIT};
+use super::sightings::Sighted;
 use crate::api::{DriverMode, State};
 use crate::desired::Desired;
 use crate::facts::{DriverChange, NodeFacts, OperandPods};
 use crate::nodes::Support;
-use judge::{Finding, Stack};
+use judge::Stack;
+use standing::{Standing, Times, standing};
 
 pub use reason::{Affair, NodeReason};
 
@@ -26,30 +30,13 @@ mod tests;
 /// How long a driver change may take at most, however many nodes there are.
 const LONGEST_CHANGE: SignedDuration = SignedDuration::from_hours(24);
 
-/// What is expected of a node now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Standing {
-    /// Pods can get its GPUs.
-    Usable,
-    /// Its machine is being removed: it counts no more.
-    Leaving,
-    /// Somebody wants it to take no part: it does not count.
-    Excluded,
-    /// Not usable, but younger than the release and within its time: it does not count yet.
-    Starting { until: Timestamp },
-    /// Not usable, and within its time.
-    Rolling { until: Timestamp, why: Finding },
-    /// Its driver is being replaced: neither late nor for a user to uncordon.
-    Changing,
-    /// Not usable, and waiting changes nothing, or its time is up.
-    Lost(Finding),
-}
-
 /// A node with all that is known of it.
 struct Judged<'a> {
     node: &'a NodeFacts,
     standing: Standing,
     support: Support,
+    /// What NVIDIA's operator says of replacing its driver, where it has one from there.
+    change: Option<DriverChange>,
     /// Its driver is being replaced or will be, also where the old one still works.
     is_changing: bool,
 }
@@ -63,9 +50,10 @@ pub struct Nodes<'a> {
 }
 
 impl<'a> Nodes<'a> {
-    /// `since`: when the release last changed; `not_ready_since`: since when not all was ready.
-    pub fn sort(report: &Report<'a>, since: Timestamp, not_ready_since: Timestamp) -> Self {
+    /// Judges every GPU node.
+    pub fn sort(report: &Report<'a>, sighted: &mut Sighted<'_>) -> Self {
         let observed = report.observed;
+        let times = Times::of(report);
         let none = OperandPods::default();
         let desired = report.desired.ok();
         // The labels outlive the driver that they speak of.
@@ -76,26 +64,29 @@ impl<'a> Nodes<'a> {
             Some(pods) => Stack::of(&observed.daemon_sets, pods, managed),
             None => Stack::of(&[], &none, managed),
         };
-        let judged = |node: &'a NodeFacts| {
+        let mut judged = |node: &'a NodeFacts| {
             let verdict = report.rules.judge(node);
             let change = node.driver_change.filter(|_| managed);
             let standing = match stack.find(node, verdict.kept_out.as_ref()) {
                 _ if node.leaving => Standing::Leaving,
-                Some(found) if found.reason == NodeReason::Excluded => Standing::Excluded,
+                Some(found) if matches!(found.cause.reason, NodeReason::Excluded | NodeReason::Rejoining) => {
+                    Standing::Excluded(found.cause.reason)
+                }
                 None => Standing::Usable,
-                Some(found) => standing(node, found, report.now, since, not_ready_since),
+                Some(found) => standing(node, found, times, sighted),
             };
             Judged {
                 node,
                 support: verdict.support,
-                is_changing: !matches!(standing, Standing::Leaving | Standing::Excluded)
+                change,
+                is_changing: !matches!(standing, Standing::Leaving | Standing::Excluded(_))
                     && node.ready
                     && matches!(change, Some(DriverChange::Waiting | DriverChange::UnderWay)),
                 standing,
             }
         };
         Self {
-            all: observed.gpu_nodes.iter().map(judged).collect(),
+            all: observed.gpu_nodes.iter().map(&mut judged).collect(),
             desired,
             pods: observed.operand_pods.as_ref(),
             is_installed: observed.release.latest().is_some(),
@@ -108,7 +99,7 @@ impl<'a> Nodes<'a> {
 
     /// Nodes that are there to stay and take part.
     pub fn total(&self) -> usize {
-        self.count(|standing| !matches!(standing, Standing::Leaving | Standing::Excluded))
+        self.count(|standing| !matches!(standing, Standing::Leaving | Standing::Excluded(_)))
     }
 
     /// Those of them whose GPUs Pods can get.
@@ -116,12 +107,24 @@ impl<'a> Nodes<'a> {
         self.count(|standing| *standing == Standing::Usable)
     }
 
-    /// The verdict where nodes alone decide it.
-    pub fn judge(&self, now: Timestamp, not_ready_since: Timestamp) -> Option<Operands> {
+    /// Those of them for which there can be a driver.
+    fn with_driver(&self) -> usize {
+        self.total()
+            - self
+                .count(|standing| matches!(standing, Standing::Lost(why) if why.cause.reason.is_impossible()))
+    }
+
+    /// Nodes whose driver is being replaced or will be.
+    fn changes(&self) -> impl Iterator<Item = &Judged<'a>> {
+        self.all.iter().filter(|judged| judged.is_changing)
+    }
+
+    /// The verdict where nodes alone decide it. `since`: when the release last changed.
+    pub fn judge(&self, now: Timestamp, since: Timestamp, sighted: &mut Sighted<'_>) -> Option<Operands> {
         let judged = if self.count(|standing| matches!(standing, Standing::Lost(_))) > 0 {
             self.lost()
-        } else if self.all.iter().any(|judged| judged.is_changing) {
-            self.changing(now, not_ready_since)
+        } else if self.changes().next().is_some() {
+            self.changing(now, since, sighted)
         } else if self.count(|standing| matches!(standing, Standing::Rolling { .. })) > 0 {
             let message = self.rolling_words();
             Operands::not(State::Processing, "RollingOut", message)
@@ -134,30 +137,45 @@ impl<'a> Nodes<'a> {
     fn lost(&self) -> Operands {
         let lost = || {
             self.all.iter().filter_map(|judged| match &judged.standing {
-                Standing::Lost(found) => Some(found.reason),
+                Standing::Lost(found) => Some(&found.cause),
                 _ => None,
             })
         };
-        let mut reasons = lost();
+        let mut reasons = lost().map(|cause| cause.reason);
         let first = reasons
             .next()
             .filter(|first| reasons.all(|other| other == *first));
-        let is_technical = lost().all(|reason| reason.affair() == Affair::Technical);
-        let state = if self.usable() == 0 && is_technical {
+        let is_technical = lost().all(|cause| cause.affair() == Affair::Technical);
+        let hopeful = |standing: &Standing| {
+            !matches!(
+                standing,
+                Standing::Leaving | Standing::Excluded(_) | Standing::Lost(_)
+            )
+        };
+        let state = if self.count(hopeful) == 0 && is_technical {
             State::Error
         } else {
             State::Warning
         };
         let reason = first.map_or("NodesNotUsable", NodeReason::as_str);
-        Operands::not(state, reason, self.lost_words())
+        let mut words = self.lost_words();
+        if self.changes().next().is_some() {
+            words = format!("{words}; {}", self.changing_words());
+        }
+        Operands::not(state, reason, words)
     }
 
-    fn changing(&self, now: Timestamp, not_ready_since: Timestamp) -> Operands {
-        let nodes = i32::try_from(self.total()).unwrap_or(i32::MAX);
-        let limit = not_ready_since + STARTING_LIMIT.saturating_mul(nodes).min(LONGEST_CHANGE);
+    fn changing(&self, now: Timestamp, since: Timestamp, sighted: &mut Sighted<'_>) -> Operands {
+        let reason = NodeReason::UpgradeInProgress.as_str();
+        let begun = self
+            .changes()
+            .map(|judged| sighted.since(&judged.node.uid, reason))
+            .min();
+        let nodes = i32::try_from(self.with_driver()).unwrap_or(i32::MAX);
+        let limit = STARTING_LIMIT.saturating_mul(nodes).min(LONGEST_CHANGE);
         Operands::not(State::Processing, "DriverRollingOut", self.changing_words()).until(
             now,
-            limit,
+            begun.map_or(since, |begun| begun.max(since)) + limit,
             State::Warning,
         )
     }
@@ -170,7 +188,7 @@ impl<'a> Nodes<'a> {
     /// The verdict where nothing is wrong.
     pub fn good(&self) -> Operands {
         let (usable, total) = (self.usable(), self.total());
-        let ready = if total == 0 && self.count(|standing| *standing == Standing::Excluded) > 0 {
+        let ready = if total == 0 && self.count(|standing| matches!(standing, Standing::Excluded(_))) > 0 {
             Operands::ready(
                 "NoGpuNodes",
                 "all GPU nodes are left out by spec.nodes or by their labels",
@@ -199,35 +217,5 @@ impl<'a> Nodes<'a> {
             recheck: times.chain(operands.recheck).min(),
             ..operands
         }
-    }
-}
-
-fn standing(
-    node: &NodeFacts,
-    found: Finding,
-    now: Timestamp,
-    since: Timestamp,
-    not_ready_since: Timestamp,
-) -> Standing {
-    if found.reason == NodeReason::UpgradeInProgress {
-        return Standing::Changing;
-    }
-    let Some(limit) = found.limit else {
-        return Standing::Lost(found);
-    };
-    let start = node.created + STARTING_LIMIT;
-    if node.created > since && now < start {
-        return Standing::Starting { until: start };
-    }
-    // A node that has announced GPUs was usable before, and of what is missing altogether nothing tells since when.
-    let lost = found
-        .since
-        .or_else(|| (node.capacity > 0).then_some(not_ready_since));
-    let begin = node.created.max(since);
-    let until = lost.map_or(begin, |lost| lost.max(begin)) + limit;
-    if now < until {
-        Standing::Rolling { until, why: found }
-    } else {
-        Standing::Lost(found)
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::cause::{Cause, Image, ImageTrouble};
 use super::{Affair, Judged, NodeReason, Nodes, Standing};
 use crate::api::{
     GpuCounts, MAX_NAMES, MAX_POOLS, MAX_PROBLEMS, MAX_TEXT, MAX_VALUES, NodeProblem, WorkerPoolStatus,
 };
-use crate::facts::{Part, PodState};
+use crate::facts::{DriverChange, Part, PodState};
 use crate::nodes::{Support, driver_image};
 
 /// Stands for the pool of nodes without one. No label can have that value.
@@ -25,11 +26,9 @@ impl Nodes<'_> {
             let name = judged.node.pool.as_deref().unwrap_or(NO_POOL);
             let pool = pools.entry(name).or_default();
             pool.add(judged);
-            for (reason, image) in self.problems(judged) {
-                pool.problems
-                    .entry((reason, image))
-                    .or_default()
-                    .push(&judged.node.name);
+            pool.driver_images.extend(self.driver_image(judged));
+            for cause in self.problems(judged) {
+                pool.problems.entry(cause).or_default().push(&judged.node.name);
             }
         }
         let more = pools.len().saturating_sub(MAX_POOLS);
@@ -41,33 +40,40 @@ impl Nodes<'_> {
         (told.collect(), count(more))
     }
 
-    /// What is told of a node, each with the image that it is about.
-    fn problems(&self, judged: &Judged<'_>) -> Vec<(NodeReason, Option<String>)> {
+    /// What is told of a node.
+    fn problems(&self, judged: &Judged<'_>) -> Vec<Cause> {
         let found = match &judged.standing {
             Standing::Usable | Standing::Leaving => None,
-            Standing::Excluded => Some((NodeReason::Excluded, None)),
-            Standing::Starting { .. } => Some((NodeReason::Starting, None)),
-            Standing::Changing => Some((NodeReason::UpgradeInProgress, None)),
-            Standing::Rolling { why, .. } | Standing::Lost(why) => {
-                Some((why.reason, why.image.as_deref().map(ToOwned::to_owned)))
-            }
+            Standing::Excluded(reason) => Some(Cause::from(*reason)),
+            Standing::Starting { .. } => Some(NodeReason::Starting.into()),
+            Standing::Changing => Some(NodeReason::UpgradeInProgress.into()),
+            Standing::Rolling { why, .. } | Standing::Lost(why) => Some(why.cause.clone()),
         };
         // Before there is a release, everything is missing everywhere.
-        let found = found.filter(|(reason, _)| self.is_installed || reason.affair() == Affair::User);
-        let is_missing = |(reason, _): &(NodeReason, _)| *reason == NodeReason::DriverImageMissing;
+        let found = found.filter(|cause| self.is_installed || cause.affair() == Affair::User);
+        let told = |reason| found.as_ref().is_some_and(|cause| cause.reason == reason);
+        let failed = (judged.change == Some(DriverChange::Failed)).then_some(NodeReason::UpgradeFailed);
+        let failed = failed.filter(|reason| !told(*reason)).map(Cause::from);
         let unknown = self
             .unknown_image(judged)
-            .filter(|_| !found.as_ref().is_some_and(is_missing));
-        let unknown = unknown.map(|image| (NodeReason::DriverImageUnknown, Some(image)));
-        found.into_iter().chain(unknown).collect()
+            .filter(|_| !told(NodeReason::DriverImageMissing));
+        found.iter().cloned().chain(failed).chain(unknown).collect()
     }
 
-    /// The driver image that the node asks for or will ask for, where nobody knows whether there is one. One that runs is there.
-    fn unknown_image(&self, judged: &Judged<'_>) -> Option<String> {
-        if judged.support != Support::Unknown || judged.standing == Standing::Excluded {
-            return None;
-        }
-        let image = driver_image(&judged.node.system, self.desired?)?;
+    /// The driver image that the node asks for or will ask for with what is wanted.
+    fn driver_image(&self, judged: &Judged<'_>) -> Option<String> {
+        let takes_part = match &judged.standing {
+            Standing::Leaving | Standing::Excluded(NodeReason::Excluded) => false,
+            _ => !matches!(judged.support, Support::Impossible(_)) && !judged.node.has_own_driver,
+        };
+        driver_image(&judged.node.system, self.desired.filter(|_| takes_part)?)
+    }
+
+    /// That nobody knows whether there is the image that the node asks for. One that runs is there.
+    fn unknown_image(&self, judged: &Judged<'_>) -> Option<Cause> {
+        let image = self
+            .driver_image(judged)
+            .filter(|_| judged.support == Support::Unknown)?;
         let pods = self
             .pods
             .map(|pods| pods.on(&judged.node.name))
@@ -76,7 +82,13 @@ impl Nodes<'_> {
             let driver = pod.driver.as_ref().filter(|_| pod.part == Part::Driver);
             pod.state == PodState::Ready && driver.is_some_and(|driver| *driver.image == *image)
         });
-        (!runs).then_some(image)
+        (!runs).then(|| Cause {
+            reason: NodeReason::DriverImageUnknown,
+            image: Some(Image {
+                name: image.into(),
+                trouble: ImageTrouble::Unknown,
+            }),
+        })
     }
 }
 
@@ -94,7 +106,8 @@ struct Pool<'a> {
     driver_versions: BTreeSet<&'a str>,
     cuda_versions: BTreeSet<&'a str>,
     sharing: BTreeSet<String>,
-    problems: BTreeMap<(NodeReason, Option<String>), Vec<&'a str>>,
+    driver_images: BTreeSet<String>,
+    problems: BTreeMap<Cause, Vec<&'a str>>,
 }
 
 impl<'a> Pool<'a> {
@@ -138,6 +151,7 @@ impl<'a> Pool<'a> {
             operating_systems: first(&self.operating_systems),
             kernels: first(&self.kernels),
             instance_types: first(&self.instance_types),
+            driver_images: first(&self.driver_images),
             products: first(&self.products),
             driver_versions: first(&self.driver_versions),
             cuda_versions: first(&self.cuda_versions),
@@ -147,13 +161,13 @@ impl<'a> Pool<'a> {
     }
 }
 
-fn problem(((reason, image), names): (&(NodeReason, Option<String>), &Vec<&str>)) -> NodeProblem {
+fn problem((cause, names): (&Cause, &Vec<&str>)) -> NodeProblem {
     NodeProblem {
-        reason: reason.as_str().to_owned(),
-        message: format!("{}: {}", reason.what(), reason.todo()),
+        reason: cause.reason.as_str().to_owned(),
+        message: short(&format!("{}: {}", cause.what_briefly(), cause.todo())),
         nodes: count(names.len()),
         names: names.iter().take(MAX_NAMES).map(|name| short(name)).collect(),
-        image: image.as_deref().map(short),
+        image: cause.image.as_ref().map(|image| short(&image.name)),
     }
 }
 

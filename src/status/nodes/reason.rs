@@ -15,7 +15,9 @@ pub enum NodeReason {
     UpgradeFailed,
     /// The driver's Pod ends again and again.
     DriverCrashLoop,
-    /// It is cordoned, and not by NVIDIA's operator.
+    /// Gardener could not update its machine in place.
+    NodeUpdateFailed,
+    /// It is cordoned, and neither by NVIDIA's operator nor by Gardener.
     Cordoned,
     /// The node itself is not ready.
     NodeNotReady,
@@ -37,8 +39,12 @@ pub enum NodeReason {
     DriverImageUnknown,
     /// Its driver is being replaced.
     UpgradeInProgress,
+    /// Gardener updates its machine in place.
+    NodeUpdateInProgress,
     /// It has joined lately and is being set up.
     Starting,
+    /// It could not work with the driver before, and takes part again once all of the spec is applied.
+    Rejoining,
     /// Somebody wants it to take no part.
     Excluded,
 }
@@ -55,13 +61,14 @@ pub enum Affair {
 impl NodeReason {
     /// Every reason.
     #[cfg(test)]
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::ForeignOperatingSystem,
         Self::UnsupportedArchitecture,
         Self::ExcludedDriver,
         Self::DriverImageMissing,
         Self::UpgradeFailed,
         Self::DriverCrashLoop,
+        Self::NodeUpdateFailed,
         Self::Cordoned,
         Self::NodeNotReady,
         Self::WaitingForNFD,
@@ -73,7 +80,9 @@ impl NodeReason {
         Self::NoAllocatableGpu,
         Self::DriverImageUnknown,
         Self::UpgradeInProgress,
+        Self::NodeUpdateInProgress,
         Self::Starting,
+        Self::Rejoining,
         Self::Excluded,
     ];
 
@@ -86,6 +95,7 @@ impl NodeReason {
             Self::DriverImageMissing => "DriverImageMissing",
             Self::UpgradeFailed => "UpgradeFailed",
             Self::DriverCrashLoop => "DriverCrashLoop",
+            Self::NodeUpdateFailed => "NodeUpdateFailed",
             Self::Cordoned => "Cordoned",
             Self::NodeNotReady => "NodeNotReady",
             Self::WaitingForNFD => "WaitingForNFD",
@@ -97,7 +107,9 @@ impl NodeReason {
             Self::NoAllocatableGpu => "NoAllocatableGpu",
             Self::DriverImageUnknown => "DriverImageUnknown",
             Self::UpgradeInProgress => "UpgradeInProgress",
+            Self::NodeUpdateInProgress => "NodeUpdateInProgress",
             Self::Starting => "Starting",
+            Self::Rejoining => "Rejoining",
             Self::Excluded => "Excluded",
         }
     }
@@ -111,11 +123,12 @@ impl NodeReason {
             Self::DriverImageMissing => "the driver image cannot be pulled",
             Self::UpgradeFailed => "the driver could not be replaced",
             Self::DriverCrashLoop => "the driver ends again and again",
-            Self::Cordoned => "cordoned",
-            Self::NodeNotReady => "not ready",
-            Self::WaitingForNFD => "not labelled by Node Feature Discovery",
+            Self::NodeUpdateFailed => "Gardener could not update the machine in place",
+            Self::Cordoned => "the node is cordoned, so that no Pod can start there",
+            Self::NodeNotReady => "the node itself is not ready",
+            Self::WaitingForNFD => "Node Feature Discovery has not labelled the node",
             Self::MissingVersionLabel => {
-                "without the label feature.node.kubernetes.io/system-os_release.VERSION_ID"
+                "the label feature.node.kubernetes.io/system-os_release.VERSION_ID is missing"
             }
             Self::DriverNotReady => "no driver is ready for the kernel",
             Self::ToolkitNotReady => "NVIDIA's container toolkit is not ready",
@@ -124,8 +137,12 @@ impl NodeReason {
             Self::NoAllocatableGpu => "no GPU is announced",
             Self::DriverImageUnknown => "no driver image is known for the kernel",
             Self::UpgradeInProgress => "the driver is being replaced",
-            Self::Starting => "just joined",
-            Self::Excluded => "left out by spec.nodes or by the label nvidia.com/gpu.deploy.operands",
+            Self::NodeUpdateInProgress => "Gardener updates the machine in place",
+            Self::Starting => "the node has just joined",
+            Self::Rejoining => "the node is left out until all of the spec is applied",
+            Self::Excluded => {
+                "the node is left out by spec.nodes or by the label nvidia.com/gpu.deploy.operands"
+            }
         }
     }
 
@@ -138,25 +155,53 @@ impl NodeReason {
             Self::DriverImageMissing => {
                 "choose another spec.driver.installerRelease or another version of Garden Linux for the worker pool"
             }
-            Self::UpgradeFailed => "look at the driver Pods and the Pods that use GPUs there",
+            Self::UpgradeFailed => {
+                "look at the node's driver Pod in namespace gpu-operator and end the Pods that use its GPUs"
+            }
             Self::DriverCrashLoop => {
                 "look at the log of the driver Pods in namespace gpu-operator, and replace the nodes if it does not help"
             }
-            Self::Cordoned => "uncordon them",
-            Self::NodeNotReady => "look at the nodes",
-            Self::WaitingForNFD => "look at the Pods of Node Feature Discovery there",
-            Self::MissingVersionLabel => {
-                "look at the Pods of Node Feature Discovery there and at what configures them"
+            Self::NodeUpdateFailed => {
+                "see the node's annotation node.machine.sapcloud.io/update-failed-reason"
             }
-            Self::DriverNotReady
-            | Self::ToolkitNotReady
-            | Self::DevicePluginNotReady
-            | Self::ValidatorNotReady => "look at these Pods in namespace gpu-operator",
-            Self::NoAllocatableGpu => "look at the log of the device plugin there",
+            Self::Cordoned => "run kubectl uncordon for each",
+            Self::NodeNotReady => {
+                "see the conditions that kubectl describe node shows, or have Gardener replace the machine"
+            }
+            Self::WaitingForNFD => "look at the Pods of Node Feature Discovery on the node",
+            Self::MissingVersionLabel => {
+                "see that Node Feature Discovery there serves rules of kind NodeFeatureRule"
+            }
+            Self::DriverNotReady => {
+                "look at the Pods with label app.kubernetes.io/component=nvidia-driver in namespace gpu-operator"
+            }
+            Self::ToolkitNotReady => {
+                "look at the Pods of nvidia-container-toolkit-daemonset in namespace gpu-operator"
+            }
+            Self::DevicePluginNotReady => {
+                "look at the Pods of nvidia-device-plugin-daemonset in namespace gpu-operator"
+            }
+            Self::ValidatorNotReady => {
+                "look at the Pods of nvidia-operator-validator in namespace gpu-operator"
+            }
+            Self::NoAllocatableGpu => {
+                "look at the log of nvidia-device-plugin-daemonset in namespace gpu-operator"
+            }
             Self::DriverImageUnknown => "see that it exists, or choose another version of Garden Linux",
-            Self::UpgradeInProgress | Self::Starting => "wait",
-            Self::Excluded => "nothing is to be done",
+            Self::UpgradeInProgress => "wait, the node is uncordoned by itself",
+            Self::NodeUpdateInProgress => "wait, Gardener uncordons the node by itself",
+            Self::Starting => "wait, a driver may take 25 minutes",
+            Self::Rejoining => "wait, or see what the condition DriverChangePending waits for",
+            Self::Excluded => "change spec.nodes or remove the label if it is to take part",
         }
+    }
+
+    /// True where there cannot be a driver for the node.
+    pub const fn is_impossible(self) -> bool {
+        matches!(
+            self,
+            Self::ForeignOperatingSystem | Self::UnsupportedArchitecture | Self::ExcludedDriver
+        )
     }
 
     /// Whose affair it is. What nobody but a user can change is no failure of the module.
@@ -167,10 +212,13 @@ impl NodeReason {
             | Self::ExcludedDriver
             | Self::DriverImageMissing
             | Self::DriverImageUnknown
+            // A node whose driver could not be replaced is a trouble of its pool.
+            | Self::UpgradeFailed
+            | Self::NodeUpdateFailed
             | Self::Cordoned
+            | Self::Rejoining
             | Self::Excluded => Affair::User,
-            Self::UpgradeFailed
-            | Self::DriverCrashLoop
+            Self::DriverCrashLoop
             | Self::NodeNotReady
             | Self::WaitingForNFD
             | Self::MissingVersionLabel
@@ -180,6 +228,7 @@ impl NodeReason {
             | Self::ValidatorNotReady
             | Self::NoAllocatableGpu
             | Self::UpgradeInProgress
+            | Self::NodeUpdateInProgress
             | Self::Starting => Affair::Technical,
         }
     }

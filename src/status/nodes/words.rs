@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Judged, NodeReason, Nodes, Standing};
+use super::cause::Cause;
+use super::{Judged, Nodes, Standing};
 use crate::facts::first_few;
 
 /// So many causes are told; `status.workerPools` has all of them.
@@ -13,10 +14,13 @@ impl Nodes<'_> {
         let lost = |judged: &Judged<'_>| matches!(judged.standing, Standing::Lost(_));
         let count = self.all.iter().filter(|judged| lost(judged)).count();
         let groups = self.groups(|standing| match standing {
-            Standing::Lost(found) => Some(found),
+            Standing::Lost(found) => Some(&found.cause),
             _ => None,
         });
-        let mut causes: Vec<_> = groups.iter().take(TOLD).map(Group::cause_and_cure).collect();
+        let told = groups.iter().take(TOLD);
+        let mut causes: Vec<_> = told
+            .map(|(why, names)| format!("{}, {}", named(why, names), why.todo()))
+            .collect();
         if groups.len() > TOLD {
             causes.push("see status.workerPools for the rest".to_owned());
         }
@@ -29,10 +33,11 @@ impl Nodes<'_> {
 
     pub(super) fn rolling_words(&self) -> String {
         let groups = self.groups(|standing| match standing {
-            Standing::Rolling { why, .. } => Some(why),
+            Standing::Rolling { why, .. } => Some(&why.cause),
             _ => None,
         });
-        let causes: Vec<_> = groups.iter().take(TOLD).map(Group::cause).collect();
+        let told = groups.iter().take(TOLD);
+        let causes: Vec<_> = told.map(|(why, names)| named(why, names)).collect();
         format!(
             "{} of {} GPU nodes can be used, the others are being set up: {}",
             self.usable(),
@@ -42,14 +47,9 @@ impl Nodes<'_> {
     }
 
     pub(super) fn changing_words(&self) -> String {
-        let (usable, total) = (self.usable(), self.total());
-        let open = self.all.iter().filter(|judged| judged.is_changing).count();
-        let mut cordoned: Vec<_> = self
-            .all
-            .iter()
-            .filter(|judged| judged.is_changing && !judged.node.schedulable)
-            .map(|judged| judged.node.name.as_str())
-            .collect();
+        let (usable, total, with_driver) = (self.usable(), self.total(), self.with_driver());
+        let cordoned = self.changes().filter(|judged| !judged.node.schedulable);
+        let mut cordoned: Vec<_> = cordoned.map(|judged| judged.node.name.as_str()).collect();
         cordoned.sort_unstable();
         let cordoned = if cordoned.is_empty() {
             String::new()
@@ -57,43 +57,23 @@ impl Nodes<'_> {
             format!(" ({} cordoned for it)", first_few(cordoned.iter()))
         };
         format!(
-            "the driver is being replaced node by node, {} of {total} done{cordoned}; {usable} of {total} GPU nodes can be used",
-            total.saturating_sub(open)
+            "the driver is being replaced node by node, {} of {with_driver} done{cordoned}; {usable} of {total} GPU nodes can be used",
+            with_driver.saturating_sub(self.changes().count())
         )
     }
 
-    /// The nodes of some standing by reason.
-    fn groups(&self, pick: impl Fn(&Standing) -> Option<&Finding>) -> Vec<Group<'_>> {
-        let mut groups: BTreeMap<NodeReason, Group<'_>> = BTreeMap::new();
+    /// The nodes of some standing by cause, in the order in which causes are told.
+    fn groups(&self, pick: impl Fn(&Standing) -> Option<&Cause>) -> BTreeMap<&Cause, Vec<&str>> {
+        let mut groups: BTreeMap<_, Vec<&str>> = BTreeMap::new();
         for judged in &self.all {
-            let Some(found) = pick(&judged.standing) else {
-                continue;
-            };
-            let group = groups.entry(found.reason).or_insert_with(|| Group {
-                reason: found.reason,
-                image: found.image.as_deref(),
-                names: Vec::new(),
-            });
-            group.names.push(&judged.node.name);
+            if let Some(cause) = pick(&judged.standing) {
+                groups.entry(cause).or_default().push(&judged.node.name);
+            }
         }
-        groups.into_values().collect()
+        groups
     }
 }
 
-/// Nodes with one cause.
-struct Group<'a> {
-    reason: NodeReason,
-    image: Option<&'a str>,
-    names: Vec<&'a str>,
-}
-
-impl Group<'_> {
-    fn cause(&self) -> String {
-        let image = self.image.map(|image| format!(" {image}")).unwrap_or_default();
-        format!("{}{image} ({})", self.reason.what(), first_few(self.names.iter()))
-    }
-
-    fn cause_and_cure(&self) -> String {
-        format!("{}, {}", self.cause(), self.reason.todo())
-    }
+fn named(cause: &Cause, names: &[&str]) -> String {
+    format!("{} ({})", cause.what(), first_few(names.iter()))
 }

@@ -6,6 +6,7 @@ fn pods(count: usize) -> Vec<GpuPod> {
     let pod = |number| GpuPod {
         namespace: format!("team-{}", number % 2),
         name: format!("train-{number}"),
+        node: "gpu-0".to_owned(),
     };
     (0..count).map(pod).collect()
 }

@@ -39,6 +39,7 @@ fn work() -> Blocker {
     Blocker::Work(vec![GpuPod {
         namespace: "team".to_owned(),
         name: "train".to_owned(),
+        node: "a".to_owned(),
     }])
 }
 
@@ -137,6 +138,7 @@ fn what_is_held_is_not_called_broken_and_what_is_broken_is_not_called_held() {
     assert_eq!(selector.reason(ConditionType::OperandsReady), "OperandsNotReady");
     let mut unusable = waits_for(work());
     unusable.observed.gpu_nodes = vec![node("a", 0)];
+    unusable.pass();
     unusable.now = NOW + LATER;
     assert_eq!(unusable.state(), State::Error);
 }

@@ -120,7 +120,10 @@ fn what_follows_an_upgrade_in_the_same_pass_does_not_hide_it() {
     case.previous = Some(begun);
     case.plan = Plan::Keep;
     let prune = Ended {
-        action: Action::Prune { objects: vec![] },
+        action: Action::Prune {
+            objects: vec![],
+            left_by: crate::plan::LeftBy::FailedUpgrade,
+        },
         failure: None,
     };
     case.ended = vec![ended(None), prune.clone()];

@@ -1,6 +1,7 @@
 //! What NVIDIA's operands and the GPU nodes lead to.
 
 use super::*;
+use crate::facts::{Part, PodState};
 
 #[test]
 fn all_nodes_usable_is_ready() {
@@ -44,9 +45,8 @@ fn ready_of_cluster_policy_alone_is_not_believed() {
 #[test]
 fn processing_ends_in_a_state_that_names_the_nodes() {
     let mut case = Case::deployed(vec![node("a", 0), node("b", 1)]);
-    let recheck = case.compute().recheck.unwrap();
-    assert_eq!(recheck, NOW + STARTING_LIMIT);
-    case.now = recheck;
+    case.wait();
+    assert_eq!(case.now, NOW + STARTING_LIMIT);
     assert_eq!(case.state(), State::Warning);
     assert!(
         case.compute()
@@ -60,7 +60,7 @@ fn processing_ends_in_a_state_that_names_the_nodes() {
         State::Error,
         "no node is usable for a technical cause"
     );
-    case.observed.gpu_nodes[0] = node("a", 1);
+    let mut case = Case::deployed(vec![node("a", 1)]);
     case.observed.gpu_nodes[0].schedulable = false;
     assert_eq!(case.state(), State::Warning, "a cordon is a user's to undo");
 }
@@ -73,7 +73,7 @@ fn a_cordon_is_told_at_once_since_nothing_is_being_set_up_behind_it() {
     assert_eq!(case.reason(ConditionType::OperandsReady), "Cordoned");
     let description = case.compute().status.description;
     assert!(
-        description.contains("1 of 2 GPU nodes cannot be used: cordoned (a), uncordon them"),
+        description.contains("1 of 2 GPU nodes cannot be used: the node is cordoned, so that no Pod can start there (a), run kubectl uncordon"),
         "{description}"
     );
     // The operands do start on a cordoned node.
@@ -93,7 +93,7 @@ fn a_node_that_joins_does_not_flap_the_state() {
     assert_eq!(case.state(), State::Ready);
     assert_eq!(case.reason(ConditionType::OperandsReady), "NodesStarting");
     assert_eq!(case.compute().recheck, Some(case.now + STARTING_LIMIT));
-    case.now += STARTING_LIMIT;
+    case.wait();
     assert_eq!(case.state(), State::Warning);
 }
 
@@ -102,7 +102,7 @@ fn a_silent_controller_is_an_error_after_its_time() {
     let mut case = Case::deployed(vec![]);
     case.observed.policies[0].state = None;
     assert_eq!(case.state(), State::Processing);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
     assert_eq!(case.reason(ConditionType::OperandsReady), "OperatorNotReporting");
 }
@@ -116,8 +116,7 @@ fn not_ready_operands_become_a_warning_in_their_time_even_long_after_the_install
     case.observed.policies[0].error =
         Some(("OperandNotReady".to_owned(), "[state-dcgm-exporter]".to_owned()));
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     let status = case.compute().status;
     assert_eq!(status.state, State::Warning);
     assert!(
@@ -125,4 +124,72 @@ fn not_ready_operands_become_a_warning_in_their_time_even_long_after_the_install
         "{}",
         status.description
     );
+}
+
+#[test]
+fn a_kubelet_that_starts_anew_is_given_its_time_though_the_device_plugin_is_ready_for_days() {
+    let mut case = Case::deployed(vec![node("a", 1)]);
+    case.pass();
+    case.now = NOW + LATER * 100;
+    case.observed.gpu_nodes[0].allocatable = 0;
+    case.observed.gpu_nodes[0].capacity = 0;
+    assert_eq!(case.state(), State::Processing);
+    case.wait();
+    assert_eq!(case.state(), State::Error);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "NoAllocatableGpu");
+}
+
+#[test]
+fn an_old_trouble_takes_no_time_from_a_new_one() {
+    let mut foreign = node("b", 0);
+    foreign.system.os_image = "Ubuntu 24.04.2 LTS".to_owned();
+    let mut case = Case::deployed(vec![node("a", 1), foreign]);
+    case.pass();
+    case.now = NOW + LATER * 100;
+    assert_eq!(case.pass().status.state, State::Warning);
+    // No driver Pod for the kernel that it has now.
+    case.observed.gpu_nodes[0].system.kernel = "6.18.41-cloud-amd64".to_owned();
+    assert!(!case.compute().status.description.contains("(a)"));
+    assert_eq!(
+        case.reason(ConditionType::OperandsReady),
+        "ForeignOperatingSystem"
+    );
+    case.wait();
+    assert_eq!(case.reason(ConditionType::OperandsReady), "NodesNotUsable");
+    // Nor do NVIDIA's own words inherit its age.
+    case.observed.gpu_nodes = vec![node("a", 1)];
+    case.pass();
+    case.observed.policies[0].state = Some("notReady".to_owned());
+    assert_eq!(case.state(), State::Processing);
+}
+
+#[test]
+fn one_broken_node_is_no_error_while_others_are_within_their_time() {
+    let mut case = Case::deployed(vec![node("a", 0), node("b", 0)]);
+    let crashing = fixtures::pod("a", Part::Driver, PodState::CrashLoop { restarts: 8 });
+    case.observed.operand_pods = Some(OperandPods::new(vec![crashing]));
+    assert_eq!(case.state(), State::Warning);
+    case.wait();
+    assert_eq!(case.state(), State::Error);
+}
+
+#[test]
+fn what_keeps_nvidias_operator_from_going_on_is_told_beside_the_nodes() {
+    let mut case = Case::deployed(vec![node("a", 0)]);
+    case.observed.policies[0].state = Some("notReady".to_owned());
+    let mut told = |reason: &str| {
+        case.observed.policies[0].error = Some((reason.to_owned(), "pods is forbidden".to_owned()));
+        case.compute().status.description
+    };
+    assert!(told("ReconcileFailed").ends_with("; NVIDIA's gpu-operator says: pods is forbidden"));
+    assert!(!told("OperandNotReady").contains("forbidden"));
+    case.observed.policies[0].error = None;
+    let error = Some(("ReconcileFailed".to_owned(), "two drivers".to_owned()));
+    case.observed.drivers = vec![crate::facts::DriverFacts {
+        name: "gardenlinux-precompiled".to_owned(),
+        owner: Some(owner(RELEASE_NAME)),
+        state: Some("notReady".to_owned()),
+        error,
+    }];
+    assert!(case.compute().status.description.ends_with(": two drivers"));
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::{MAX_POOLS, MAX_PROBLEMS, NodeProblem, WorkerPoolStatus};
-use crate::facts::fixtures::{daemon_sets, pod, ready_pods};
+use crate::facts::fixtures::{DRIVER_IMAGE, daemon_sets, pod, ready_pods};
 use crate::facts::{DriverChange, OperandPod, OperandPods, Part, PodState};
 
 /// A release on these nodes, with all of NVIDIA's DaemonSets and these Pods.
@@ -15,9 +15,8 @@ fn case(nodes: Vec<NodeFacts>, pods: Vec<OperandPod>) -> Case {
 
 /// Pods of which the driver's has no image.
 fn without_image(node: &str) -> Vec<OperandPod> {
-    let image = "r/driver:580-6.18.38-cloud-amd64-gardenlinux0".into();
     let missing = PodState::ImageMissing {
-        image,
+        image: DRIVER_IMAGE.into(),
         is_absent: true,
     };
     vec![
@@ -68,7 +67,7 @@ fn a_missing_image_is_a_warning_at_once_that_names_it_also_where_no_node_is_left
     let status = case.compute().status;
     assert_eq!(status.state, State::Warning);
     assert_eq!(case.reason(ConditionType::OperandsReady), "DriverImageMissing");
-    let image = "r/driver:580-6.18.38-cloud-amd64-gardenlinux0";
+    let image = DRIVER_IMAGE;
     assert!(status.description.contains(image), "{}", status.description);
     assert_eq!(status.worker_pools[0].problems[0].image.as_deref(), Some(image));
     assert_eq!(
@@ -79,15 +78,58 @@ fn a_missing_image_is_a_warning_at_once_that_names_it_also_where_no_node_is_left
     assert_eq!(case.state(), State::Warning, "a user can act");
     // Where another try may help, there is some time.
     let state = PodState::ImageMissing {
-        image: "r/driver:x".into(),
+        image: DRIVER_IMAGE.into(),
         is_absent: false,
     };
     case.observed.operand_pods = Some(OperandPods::new(vec![pod("b", Part::Driver, state)]));
     assert_eq!(case.state(), State::Processing);
-    case.previous = Some(case.compute().status);
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert!(case.now < NOW + STARTING_LIMIT);
     assert_eq!(case.state(), State::Warning);
+}
+
+#[test]
+fn each_image_that_is_missing_is_named() {
+    let missing = |node: &str, image: &str| {
+        let state = PodState::ImageMissing {
+            image: image.into(),
+            is_absent: true,
+        };
+        pod(node, Part::DevicePlugin, state)
+    };
+    let mut pods = [ready_pods("a"), ready_pods("b")].concat();
+    pods.retain(|pod| pod.part != Part::DevicePlugin);
+    pods.extend([missing("a", "m/plugin:1"), missing("b", "m/plugin:2")]);
+    let case = case(vec![node("a", 0), node("b", 0)], pods);
+    let status = case.compute().status;
+    assert_eq!(status.state, State::Warning, "a user can put them there");
+    assert_eq!(case.reason(ConditionType::OperandsReady), "DevicePluginNotReady");
+    for (node, image) in [("a", "m/plugin:1"), ("b", "m/plugin:2")] {
+        let words = format!("is not ready, since its image {image} cannot be pulled ({node}), put it");
+        assert!(status.description.contains(&words), "{}", status.description);
+    }
+    assert_eq!(status.worker_pools[0].problems.len(), 2);
+}
+
+#[test]
+fn the_driver_images_are_shown_before_they_are_asked_for() {
+    let mut case = case(
+        vec![node("a", 1), node("b", 1), of_pool(node("c", 1), "own")],
+        ["a", "b", "c"].map(ready_pods).concat(),
+    );
+    case.observed.gpu_nodes[1].system.kernel = "6.18.41-cloud-amd64".to_owned();
+    case.observed.gpu_nodes[2].has_own_driver = true;
+    let spec = serde_json::from_value(json!({ "driver": { "branch": 590 } })).unwrap();
+    let catalogue = Catalogue::compiled_in().unwrap();
+    case.desired = crate::desired::resolve(&spec, &catalogue, crate::api::NodeFeatureDiscovery::Module, &[]);
+    let images = |pool: usize| pools(&case)[pool].driver_images.clone();
+    let image = |kernel: &str| {
+        format!(
+            "ghcr.io/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver:590-{kernel}-cloud-amd64-gardenlinux0"
+        )
+    };
+    assert_eq!(images(0), [image("6.18.38"), image("6.18.41")]);
+    assert_eq!(images(1), Vec::<String>::new());
 }
 
 #[test]
@@ -101,7 +143,7 @@ fn a_driver_that_never_starts_is_an_error_after_its_time_where_no_node_is_left()
         description.contains("being set up: the driver ends again and again (a)"),
         "{description}"
     );
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
     assert_eq!(case.reason(ConditionType::OperandsReady), "DriverCrashLoop");
     // Five minutes of pauses need no further proof.
@@ -161,11 +203,15 @@ fn several_causes_are_told_together() {
     assert_eq!(case.reason(ConditionType::OperandsReady), "NodesNotUsable");
     let description = case.compute().status.description;
     assert!(
-        description.starts_with("2 of 3 GPU nodes cannot be used: the driver image cannot be pulled"),
+        description.starts_with(&format!(
+            "2 of 3 GPU nodes cannot be used: the driver image {DRIVER_IMAGE} cannot be pulled (b), choose"
+        )),
         "{description}"
     );
     assert!(
-        description.ends_with("; cordoned (c), uncordon them"),
+        description.ends_with(
+            "; the node is cordoned, so that no Pod can start there (c), run kubectl uncordon for each"
+        ),
         "{description}"
     );
 }
@@ -249,7 +295,7 @@ fn pods_that_cannot_be_seen_are_said_and_nothing_is_guessed() {
     assert_eq!(case.state(), State::Processing, "the RoleBinding is young");
     assert_eq!(case.status_of(ConditionType::OperandsReady), "Unknown");
     assert_eq!(case.reason(ConditionType::OperandsReady), "Forbidden");
-    case.now = case.compute().recheck.unwrap();
+    case.wait();
     assert_eq!(case.state(), State::Error);
 }
 
