@@ -30,6 +30,9 @@ mod tests;
 /// How long a driver change may take at most, however many nodes there are.
 const LONGEST_CHANGE: SignedDuration = SignedDuration::from_hours(24);
 
+/// How long NVIDIA's operator may take to say of itself that all is ready once a node that has joined is.
+const CATCH_UP: SignedDuration = SignedDuration::from_mins(1);
+
 /// A node with all that is known of it.
 struct Judged<'a> {
     node: &'a NodeFacts,
@@ -39,6 +42,8 @@ struct Judged<'a> {
     change: Option<DriverChange>,
     /// Its driver is being replaced or will be, also where the old one still works.
     is_changing: bool,
+    /// It has joined and become usable so lately that NVIDIA's operator may not have noticed until then.
+    settles: Option<Timestamp>,
 }
 
 /// GPU nodes by what is expected of them.
@@ -75,9 +80,13 @@ impl<'a> Nodes<'a> {
                 None => Standing::Usable,
                 Some(found) => standing(node, found, times, sighted),
             };
+            let pods = observed.operand_pods.as_ref().map(|pods| pods.on(&node.name));
+            let settled = pods.into_iter().flatten().map(|pod| pod.since + CATCH_UP).max();
+            let has_joined = standing == Standing::Usable && node.created > times.installed;
             Judged {
                 node,
                 support: verdict.support,
+                settles: settled.filter(|settled| has_joined && report.now < *settled),
                 change,
                 is_changing: !matches!(standing, Standing::Leaving | Standing::Excluded(_))
                     && node.ready
@@ -182,7 +191,9 @@ impl<'a> Nodes<'a> {
 
     /// True where a node has joined so lately that NVIDIA's operands may be unready for it.
     pub fn are_starting(&self) -> bool {
-        self.count(|standing| matches!(standing, Standing::Starting { .. })) > 0
+        self.all
+            .iter()
+            .any(|judged| judged.settles.is_some() || matches!(judged.standing, Standing::Starting { .. }))
     }
 
     /// The verdict where nothing is wrong.
@@ -211,7 +222,7 @@ impl<'a> Nodes<'a> {
     fn rechecked(&self, operands: Operands) -> Operands {
         let times = self.all.iter().filter_map(|judged| match judged.standing {
             Standing::Starting { until } | Standing::Rolling { until, .. } => Some(until),
-            _ => None,
+            _ => judged.settles,
         });
         Operands {
             recheck: times.chain(operands.recheck).min(),

@@ -1,7 +1,7 @@
 //! What NVIDIA's operands and the GPU nodes lead to.
 
 use super::*;
-use crate::facts::{Part, PodState};
+use crate::facts::{OperandPod, Part, PodState};
 
 #[test]
 fn all_nodes_usable_is_ready() {
@@ -192,4 +192,30 @@ fn what_keeps_nvidias_operator_from_going_on_is_told_beside_the_nodes() {
         error,
     }];
     assert!(case.compute().status.description.ends_with(": two drivers"));
+}
+
+/// NVIDIA's operator looks at its parts one after the other, so it says that it is ready a moment after the last node is.
+#[test]
+fn a_node_that_has_just_come_up_makes_no_flap() {
+    let mut case = Case::deployed(vec![node("a", 1), node("b", 1)]);
+    case.now = NOW + STARTING_LIMIT;
+    case.observed.gpu_nodes[1].created = case.now - SignedDuration::from_mins(3);
+    let pods = |since| {
+        let old = fixtures::ready_pods("a").into_iter();
+        let new = fixtures::ready_pods("b").into_iter();
+        let new = new.map(move |pod| OperandPod { since, ..pod });
+        OperandPods::new(old.chain(new).collect())
+    };
+    case.observed.operand_pods = Some(pods(case.now - SignedDuration::from_secs(1)));
+    case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("notReady"))];
+    assert_eq!(case.state(), State::Ready);
+    let recheck = case.compute().recheck.unwrap();
+    assert_eq!(recheck, case.now + SignedDuration::from_secs(59));
+    case.now = recheck;
+    assert_eq!(case.reason(ConditionType::OperandsReady), "OperandsNotReady");
+
+    // Of a node that was there before the release nothing excuses it.
+    case.observed.operand_pods = Some(pods(case.now));
+    case.observed.gpu_nodes[1].created = NOW;
+    assert_eq!(case.reason(ConditionType::OperandsReady), "OperandsNotReady");
 }
