@@ -65,6 +65,26 @@ impl Publisher {
         join_all(news.events.iter().map(|event| self.tell_one(&news.about, event))).await;
     }
 
+    /// Tells that the module is removed. `stays` is what is left of it in the cluster.
+    pub async fn tell_removal(&self, module: &GpuModule, stays: &[String]) {
+        let stays = [&["NVIDIA's CRDs".to_owned()], stays].concat().join(" and ");
+        let note = format!(
+            "the module is removed; {stays} stay, and on nodes that had a driver loaded kernel modules and files, which \
+             a later installation can meet: replace these nodes by rolling their worker pools"
+        );
+        let news = News {
+            about: module.object_ref(&()),
+            events: vec![Event {
+                type_: EventType::Normal,
+                reason: "Removed".to_owned(),
+                note: Some(note.chars().take(MAX_NOTE).collect()),
+                action: "Delete".to_owned(),
+                secondary: None,
+            }],
+        };
+        self.tell(news).await;
+    }
+
     async fn apply(&self, name: &str, status: &Value) -> Result<(), ApiError> {
         let object = json!({
             "apiVersion": GpuModule::api_version(&()),

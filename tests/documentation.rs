@@ -48,6 +48,7 @@ const NO_REASONS: &[&str] = &[
     "Held",
     // What an Event is about, and the name of a struct.
     "Publisher",
+    "Delete",
     "Prune",
     "Reapply",
 ];

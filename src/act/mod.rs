@@ -3,6 +3,7 @@
 mod chart;
 mod crds;
 mod discard;
+mod error;
 mod established;
 mod finalizer;
 mod namespace;
@@ -10,6 +11,7 @@ pub mod nodes;
 mod prepare;
 mod prune;
 mod reapply;
+mod removal;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,14 +26,14 @@ use crate::api::{
 use crate::desired::{Desired, DriverId, DriverUpgrades};
 use crate::facts::{CrdFacts, ReleaseFacts, Revision};
 use crate::helm::{Helm, HelmError, ReleaseRef, RollbackOptions, UninstallOptions, UpgradeOptions};
-use crate::kube_api::ApiError;
 use crate::lease::Mandate;
 use crate::metrics::{HelmOperation, HelmResult, Metrics};
 use crate::observe::Kinds;
-use crate::plan::{Action, Cause, Failure, NfdCrds, RECOVERY_FAILED, UNINSTALL_FAILED};
+use crate::plan::{Action, Cause, NfdCrds};
 
 pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
+pub use error::ActError;
 pub use reapply::Reapplied;
 
 /// Revisions that Helm keeps; each is a Secret of about 115 KB.
@@ -39,68 +41,6 @@ const HISTORY_MAX: u32 = 5;
 
 /// How long Helm waits for one hook. The only hooks left are those of an uninstall.
 pub const HOOK_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Why an action did not do its work.
-#[derive(Debug, thiserror::Error)]
-pub enum ActError {
-    /// The API server refused or did not answer.
-    #[error(transparent)]
-    Api(#[from] ApiError),
-    /// Helm failed.
-    #[error(transparent)]
-    Helm(#[from] HelmError),
-    /// The chart cannot be used.
-    #[error(transparent)]
-    Chart(#[from] ChartError),
-    /// The chart's CRDs cannot be applied.
-    #[error(transparent)]
-    Crd(#[from] CrdError),
-}
-
-impl ActError {
-    /// True where the operator itself ended the work; that is no failure.
-    pub const fn is_interruption(&self) -> bool {
-        matches!(
-            self,
-            Self::Helm(HelmError::Interrupted { .. })
-                | Self::Crd(CrdError::Helm(HelmError::Interrupted { .. }))
-        )
-    }
-
-    /// As the status tells it, with the reason for condition `Installed`.
-    pub fn failure(&self, action: &Action) -> Failure {
-        let reason = match (self, action) {
-            (Self::Chart(error), _) => error.reason(),
-            (Self::Crd(_), _) => "CrdsNotApplied",
-            (Self::Api(_), _) => "ApiCallFailed",
-            (
-                Self::Helm(_),
-                Action::Upgrade {
-                    cause: Cause::Install,
-                    ..
-                },
-            ) => "InstallFailed",
-            (Self::Helm(_), Action::Upgrade { .. }) => "UpgradeFailed",
-            (Self::Helm(_), Action::Rollback { .. }) => RECOVERY_FAILED,
-            (Self::Helm(_), Action::Uninstall { .. }) => UNINSTALL_FAILED,
-            (
-                Self::Helm(_),
-                Action::AddFinalizer
-                | Action::RemoveFinalizer
-                | Action::OpenNamespace
-                | Action::Discard { .. }
-                | Action::RestoreCrds { .. }
-                | Action::Prune { .. }
-                | Action::LabelNodes { .. }
-                | Action::Reapply { .. },
-            ) => "HelmFailed",
-        };
-        Failure {
-            reason,
-            message: self.to_string(),
-        }
-    }
-}
 
 /// Everything that acting takes.
 pub struct Actor {
@@ -144,7 +84,14 @@ impl Actor {
     pub async fn act(&self, _: Mandate, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
         match action {
             Action::AddFinalizer => Ok(finalizer::add(&self.client, subject.module).await?),
-            Action::RemoveFinalizer => Ok(finalizer::remove(&self.client, subject.module).await?),
+            Action::RemoveFinalizer => {
+                finalizer::remove(&self.client, subject.module).await?;
+                namespace::unbind_role(&self.client).await;
+                Ok(())
+            }
+            Action::BeginRemoval { removal } => {
+                Ok(removal::begin(&self.client, subject.module, removal).await?)
+            }
             Action::OpenNamespace => {
                 let (opened, ()) = tokio::join!(self.open_namespace(subject), self.read_crds_ahead(subject));
                 Ok(opened?)
@@ -155,6 +102,7 @@ impl Actor {
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
             Action::Prune { objects, .. } => Ok(self.prune(objects).await?),
             Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
+            Action::Clear { objects, .. } => Ok(self.clear(objects).await?),
             // Each object ends in its own way: [`Self::reapply`], [`nodes::label`].
             Action::Reapply { .. } | Action::LabelNodes { .. } => Ok(()),
         }

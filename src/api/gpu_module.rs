@@ -8,7 +8,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DriverSpec, GpuModuleStatus, ImagesSpec, MigSpec, MonitoringSpec, NodesSpec, SharingSpec};
+use super::{
+    DeletionSpec, DeletionWorkloads, DriverSpec, GpuModuleStatus, ImagesSpec, MigSpec, MonitoringSpec,
+    NodesSpec, SharingSpec,
+};
 
 /// What is asked for; an empty spec installs the module's defaults.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,6 +88,10 @@ pub struct GpuModuleSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftSpec>,
 
+    /// What a deletion of the GpuModule waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<DeletionSpec>,
+
     /// True stops every change to the release while the status stays current. Deletion still uninstalls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
@@ -145,6 +152,14 @@ impl GpuModuleSpec {
         self.upgrade
             .as_ref()
             .and_then(|upgrade| upgrade.policy)
+            .unwrap_or_default()
+    }
+
+    /// `spec.deletion.workloads`, or its default.
+    pub fn deletion_workloads(&self) -> DeletionWorkloads {
+        let deletion = self.deletion.as_ref();
+        deletion
+            .and_then(|deletion| deletion.workloads)
             .unwrap_or_default()
     }
 

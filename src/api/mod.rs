@@ -3,6 +3,7 @@
 //! Only data: no I/O, no client, no decisions. The CRD in `crds/` is generated from these types.
 
 mod bounded;
+mod deletion;
 mod driver;
 mod driver_upgrade;
 mod gpu_module;
@@ -15,6 +16,7 @@ mod pools;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
+pub use deletion::{DeletionSpec, DeletionWorkloads};
 pub use driver::{DriverMode, DriverSpec, KernelModuleType};
 pub use driver_upgrade::{DrainSpec, DriverUpgradeSpec, PodDeletionSpec};
 pub use gpu_module::{DriftMode, DriftSpec, GpuModule, GpuModuleSpec, UpgradePolicy, UpgradeSpec};

@@ -51,6 +51,8 @@ pub const KYMA_MODULE: &str = "gpu";
 
 /// Annotation on the `GpuModule`: a new value forces a full comparison at once and clears the backoff.
 pub const ANNOTATION_RECONCILE_AT: &str = "gpu-manager.kyma-project.io/reconcile-at";
+/// Annotation on the `GpuModule`: its removal has begun, with what has to be known until its end.
+pub const ANNOTATION_REMOVAL: &str = "gpu-manager.kyma-project.io/removal";
 /// Annotation on CRDs that the operator applied: SHA-256 of the applied spec.
 pub const ANNOTATION_SPEC_DIGEST: &str = "gpu-manager.kyma-project.io/spec-digest";
 /// Annotation on CRDs that the operator applied: the generation that the spec then had. A later one means that somebody else

@@ -57,7 +57,8 @@ pub struct GpuModuleStatus {
     /// Generation of the GpuModule that this status was computed from.
     pub observed_generation: i64,
 
-    /// Configured, Installed, OperandsReady, Drifted and DriverChangePending (False is good), and the summary Ready.
+    /// Configured, Installed, OperandsReady, Drifted and DriverChangePending (False is good), Deleted while the GpuModule is
+    /// being deleted, and the summary Ready.
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
@@ -253,18 +254,21 @@ pub enum ConditionType {
     Drifted,
     /// A change that restarts drivers waits. False is the usual case; True is nothing bad.
     DriverChangePending,
+    /// The module is removed. There only while the GpuModule is being deleted.
+    Deleted,
     /// True exactly when the state is Ready.
     Ready,
 }
 
 impl ConditionType {
     /// Every type.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Configured,
         Self::Installed,
         Self::OperandsReady,
         Self::Drifted,
         Self::DriverChangePending,
+        Self::Deleted,
         Self::Ready,
     ];
 
@@ -276,6 +280,7 @@ impl ConditionType {
             Self::OperandsReady => "OperandsReady",
             Self::Drifted => "Drifted",
             Self::DriverChangePending => "DriverChangePending",
+            Self::Deleted => "Deleted",
             Self::Ready => "Ready",
         }
     }

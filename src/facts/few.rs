@@ -7,8 +7,13 @@ const NAMED: usize = 3;
 
 /// The first three, and how many more there are: `a, b, c and 2 more`.
 pub fn first_few(all: impl ExactSizeIterator<Item = impl Display>) -> String {
-    let more = all.len().saturating_sub(NAMED);
-    let named: Vec<_> = all.take(NAMED).map(|one| one.to_string()).collect();
+    first(NAMED, all)
+}
+
+/// The first `count`, and how many more there are.
+pub fn first(count: usize, all: impl ExactSizeIterator<Item = impl Display>) -> String {
+    let more = all.len().saturating_sub(count);
+    let named: Vec<_> = all.take(count).map(|one| one.to_string()).collect();
     let named = named.join(", ");
     if more > 0 {
         format!("{named} and {more} more")

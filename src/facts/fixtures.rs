@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use semver::Version;
 
 use super::{
-    CrdFacts, DaemonSetFacts, DriverImage, DriverPod, FeatureLabels, GpuLabels, HelmOwner, History,
-    NodeFacts, Observed, OperandPod, OperandPods, Part, PodState, PolicyFacts, ReleaseFacts, Revision,
+    CrdFacts, DaemonSetFacts, DriverImage, DriverPod, FeatureLabels, GpuLabels, HelmOwner, History, Leavings,
+    Left, NodeFacts, Observed, OperandPod, OperandPods, Part, PodState, PolicyFacts, ReleaseFacts, Revision,
     SurroundingNamespace, Surroundings, SystemFacts,
 };
 use crate::api::{
@@ -27,6 +27,10 @@ pub fn observed() -> Observed {
         release: ReleaseFacts::Read(History::default()),
         comparison: None,
         gpu_work: None,
+        driver_upgrades: None,
+        gpu_clusters: Some(false),
+        // What is left is told by the tests of a removal.
+        left: Leavings::ALL.map(|what| (what, Left::default())).into(),
         maintenance: None,
         existing: None,
         surroundings: Some(Surroundings {

@@ -7,16 +7,19 @@ mod existing;
 mod few;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod left;
 mod neighbour;
 mod node;
 mod pod;
 mod release;
+mod removal;
 mod stack;
 mod window;
 mod work;
 
 pub use existing::{ExistingContent, ExistingRelease};
-pub use few::first_few;
+pub use few::{first, first_few};
+pub use left::{AllLeft, Leavings, Left, Leftover, Remedy};
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
     DRIVER_CHANGE_LABEL, DriverChange, FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL,
@@ -24,6 +27,7 @@ pub use node::{
 };
 pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
+pub use removal::{NodeIds, Removal};
 pub use stack::{
     CrdFacts, DaemonSetFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts, SurroundingNamespace,
     Surroundings,
@@ -123,6 +127,12 @@ pub struct Observed {
     pub surroundings: Option<Surroundings>,
     /// Pods that use GPUs; only there when a decision asked for them.
     pub gpu_work: Option<WorkFacts>,
+    /// Nodes whose driver is being replaced; only there when a decision asked for them.
+    pub driver_upgrades: Option<NodeIds>,
+    /// Whether there is a GPUCluster; only there when a decision asked for it.
+    pub gpu_clusters: Option<bool>,
+    /// What is left to be taken away; only there of what a decision asked for.
+    pub left: AllLeft,
     /// The maintenance window; only there when a decision asked for it.
     pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
@@ -150,6 +160,18 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// What nothing was left of. Of all else it has to be read again whether it has gone.
+    pub fn take_cleared(&mut self) -> AllLeft {
+        let mut left = std::mem::take(&mut self.left);
+        left.retain(|_, left| left.objects.is_empty());
+        left
+    }
+
+    /// True where it is known which nodes there are.
+    pub fn nodes_are_read(&self) -> bool {
+        !self.unread.contains(&"Nodes")
+    }
+
     /// GPU nodes that NVIDIA's operator is not told to keep off: those on which a change of the driver interrupts what runs.
     pub fn nodes_in_reach(&self) -> impl Iterator<Item = &NodeFacts> {
         self.gpu_nodes.iter().filter(|node| !node.is_kept_off())

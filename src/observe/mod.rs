@@ -10,6 +10,7 @@ mod nvidia;
 mod objects;
 mod orphans;
 pub mod reduce;
+mod removal;
 mod start;
 mod view;
 mod watch;
@@ -37,6 +38,7 @@ pub use live::{
     read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
+pub use removal::{has_gpu_clusters, left, unfinished_driver_upgrades};
 pub use work::{gpu_work, maintenance_window};
 
 #[cfg(test)]
@@ -153,6 +155,9 @@ impl Views {
             existing: None,
             surroundings: None,
             gpu_work: None,
+            driver_upgrades: None,
+            gpu_clusters: None,
+            left: BTreeMap::new(),
             maintenance: None,
             gpu_nodes: self.nodes.select(&is_gpu_node),
             former_gpu_nodes: self

@@ -3,7 +3,7 @@
 use super::NodeLabel;
 use crate::desired::Step;
 use crate::drift::ObjectRef;
-use crate::facts::Orphan;
+use crate::facts::{Leavings, Leftover, Orphan, Removal};
 use crate::helm::RevisionStatus;
 
 /// A change.
@@ -13,6 +13,11 @@ pub enum Action {
     AddFinalizer,
     /// Let the GpuModule go.
     RemoveFinalizer,
+    /// Note on the GpuModule that its removal has begun.
+    BeginRemoval {
+        /// What has to be known until its end.
+        removal: Removal,
+    },
     /// Make the release's namespace and give the operator its rights in it.
     OpenNamespace,
     /// Apply the CRDs and run `helm upgrade --install`.
@@ -59,6 +64,13 @@ pub enum Action {
         objects: Vec<Orphan>,
         /// Who has left them.
         left_by: LeftBy,
+    },
+    /// Take away what is left.
+    Clear {
+        /// Of which kind of thing.
+        what: Leavings,
+        /// The objects.
+        objects: Vec<Leftover>,
     },
     /// Run `helm uninstall`.
     Uninstall {

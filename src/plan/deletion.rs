@@ -1,10 +1,28 @@
 //! What to do once the GpuModule is being deleted. Deletion goes before `spec.suspend`: it must always end.
+//!
+//! What is left is read from the cluster before each step and after it, so that a process which begins anew goes on where the one before
+//! was. Only what nobody can read later is noted first.
 
 use super::{
-    Action, Plan, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, recovery, unread,
-    unrecorded,
+    Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign,
+    protection, recovery, unread, unrecorded,
 };
-use crate::facts::{History, ReleaseFacts, SurroundingNamespace};
+use crate::facts::{
+    History, Leavings, PolicyFacts, ReleaseFacts, Remedy, Removal, SurroundingNamespace, Surroundings,
+};
+
+/// What is taken away before the release.
+const BEFORE: [Leavings; 2] = [Leavings::DriverUpgrades, Leavings::Cordons];
+
+/// What is taken away after it. Of the cordons NVIDIA's operator may have made one more before it ended.
+const AFTER: [Leavings; 6] = [
+    Leavings::Cordons,
+    Leavings::Stack,
+    Leavings::Pods,
+    Leavings::Hooks,
+    Leavings::Nodes,
+    Leavings::Namespace,
+];
 
 /// The next step towards nothing.
 pub fn step(s: &Situation<'_>) -> Plan {
@@ -14,9 +32,12 @@ pub fn step(s: &Situation<'_>) -> Plan {
     let Some(surroundings) = &s.observed.surroundings else {
         return Plan::Look;
     };
+    if let Some(plan) = protection::step(s) {
+        return plan;
+    }
     match (&s.observed.release, surroundings.namespace) {
         // A release cannot be anywhere but in its namespace.
-        (_, SurroundingNamespace::Absent) => gone(s),
+        (_, SurroundingNamespace::Absent) => gone(s, surroundings),
         (ReleaseFacts::Unreadable, SurroundingNamespace::Terminating) => Plan::Wait {
             until: s.now + jiff::SignedDuration::from_secs(5),
             why: Wait::NamespaceTerminating,
@@ -25,10 +46,24 @@ pub fn step(s: &Situation<'_>) -> Plan {
             Plan::Act(Action::RemoveFinalizer)
         }
         (ReleaseFacts::Unreadable, _) => Plan::Act(Action::OpenNamespace),
-        (ReleaseFacts::Read(history), _) if history.is_empty() => gone(s),
+        (ReleaseFacts::Read(history), _) if history.is_empty() => gone(s, surroundings),
         (ReleaseFacts::Read(history), _) if foreign::is_ours(s) => uninstall(s, history),
         (ReleaseFacts::Read(_), _) => Plan::Act(Action::RemoveFinalizer),
     }
+}
+
+/// Notes first what nobody knows any more once something is taken away.
+fn begin(s: &Situation<'_>) -> Option<Plan> {
+    if s.removal.is_some() {
+        return None;
+    }
+    let Some(nodes) = &s.observed.driver_upgrades else {
+        return Some(Plan::Read(Reading::DriverUpgrades));
+    };
+    let removal = Removal {
+        in_driver_upgrade: nodes.clone(),
+    };
+    Some(Plan::Act(Action::BeginRemoval { removal }))
 }
 
 fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
@@ -44,30 +79,70 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
     {
         return plan;
     }
-    if let Some(plan) = recovery::restore_first(s) {
+    let first = begin(s).or_else(|| clear(s, &BEFORE));
+    if let Some(plan) = first.or_else(|| recovery::restore_first(s)) {
         return plan;
     }
-    Plan::Act(Action::Uninstall {
-        hooks: s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS,
-    })
+    if s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS {
+        return Plan::Act(Action::Uninstall { hooks: true });
+    }
+    match s.observed.gpu_clusters {
+        None => Plan::Read(Reading::GpuClusters),
+        // NVIDIA advises to leave hooks out that hang, but not where one of them has a GPUCluster to clean up.
+        Some(hooks) => Plan::Act(Action::Uninstall { hooks }),
+    }
 }
 
-fn gone(s: &Situation<'_>) -> Plan {
-    if !foreign::is_ours(s) {
+/// The release is gone, and what it has left goes.
+fn gone(s: &Situation<'_>, around: &Surroundings) -> Plan {
+    let ours = foreign::is_ours(s) || s.removal.is_some() || around.namespace == SurroundingNamespace::Ours;
+    if !ours {
         return Plan::Act(Action::RemoveFinalizer);
     }
     // What cannot be read may still be there.
     if let Some(hold) = unread(s) {
         return Plan::Hold(hold);
     }
+    if let Some(plan) = begin(s) {
+        return plan;
+    }
     // Helm has to know again what it is to remove.
-    if let (true, Ok(desired)) = (unrecorded::stands(s), s.desired) {
+    if let (true, true, Ok(desired)) = (unrecorded::stands(s), foreign::is_ours(s), s.desired) {
         return unrecorded::record_anew(s, desired);
     }
-    let left = foreign::left_behind(s);
-    if left.is_empty() {
-        Plan::Act(Action::RemoveFinalizer)
-    } else {
-        Plan::AwaitRemoval(left)
+    clear(s, &AFTER).unwrap_or(Plan::Act(Action::RemoveFinalizer))
+}
+
+/// Takes away what is left of these, one after the other; `None` where nothing is.
+fn clear(s: &Situation<'_>, all: &[Leavings]) -> Option<Plan> {
+    for what in all {
+        if *what == Leavings::Nodes && is_others_stack(s) {
+            continue;
+        }
+        let Some(left) = s.observed.left.get(what) else {
+            return Some(Plan::Read(Reading::Left(*what)));
+        };
+        let due = left.objects.iter();
+        let due: Vec<_> = due
+            .filter(|leftover| leftover.remedy != Remedy::Wait)
+            .cloned()
+            .collect();
+        if !due.is_empty() {
+            let objects = due;
+            return Some(Plan::Act(Action::Clear { what: *what, objects }));
+        }
+        if !left.objects.is_empty() {
+            let names = left.objects.iter().map(|leftover| leftover.object.to_string());
+            return Some(Plan::AwaitRemoval(names.collect()));
+        }
     }
+    None
+}
+
+/// Somebody else's stack needs the labels that are on the nodes.
+fn is_others_stack(s: &Situation<'_>) -> bool {
+    let mut policies = s.observed.policies.iter();
+    let around = s.observed.surroundings.as_ref();
+    let role = around.is_some_and(|around| around.cluster_role.is_some() && !unrecorded::stands(s));
+    role || policies.any(|policy| !PolicyFacts::is_of_module_release(policy))
 }

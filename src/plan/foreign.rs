@@ -185,21 +185,3 @@ pub fn stands_without_record(s: &Situation<'_>) -> Option<&'static str> {
     }
     unrecorded::stands(s).then_some("ClusterRole gpu-operator")
 }
-
-/// Names of what the module's release had made and that is still there.
-pub fn left_behind(s: &Situation<'_>) -> Vec<String> {
-    let policies = s.observed.policies.iter();
-    let policies = policies.filter(|policy| policy.is_of_module_release());
-    let drivers = s.observed.drivers.iter();
-    let drivers = drivers.filter(|driver| driver.is_of_module_release());
-    policies
-        .map(|policy| format!("ClusterPolicy {}", policy.name))
-        .chain(drivers.map(|driver| format!("NVIDIADriver {}", driver.name)))
-        .chain(
-            s.observed
-                .daemon_sets
-                .iter()
-                .map(|set| format!("DaemonSet {}", set.name)),
-        )
-        .collect()
-}

@@ -18,6 +18,7 @@ mod nfd;
 mod orphans;
 mod pause;
 mod pauses;
+mod protection;
 mod recovery;
 mod release;
 mod route;
@@ -28,11 +29,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::{AdoptionStatus, DriftMode, Operation, ReleaseStatus, UpgradePolicy};
+use crate::api::{AdoptionStatus, DeletionWorkloads, DriftMode, Operation, ReleaseStatus, UpgradePolicy};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::{Observed, Orphans};
+use crate::facts::{Observed, Orphans, Removal};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 
@@ -45,6 +46,7 @@ pub use hold::Hold;
 pub use keep_out::{LabelChange, Labelled, NodeLabel};
 pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
+pub use protection::{Held, Protection, protection};
 pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
 
 #[cfg(test)]
@@ -73,6 +75,10 @@ pub struct Situation<'a> {
     pub deleting: bool,
     /// The GpuModule carries the module's finalizer.
     pub finalizer: bool,
+    /// What was noted when the removal began, if it has.
+    pub removal: Option<&'a Removal>,
+    /// `spec.deletion.workloads`.
+    pub deletion_workloads: DeletionWorkloads,
     /// `spec.suspend`.
     pub suspended: bool,
     /// `spec.upgrade.policy`.
@@ -165,6 +171,8 @@ pub enum Wait {
         /// The chart that is installed.
         at: Version,
     },
+    /// The end of GPU work, before the module is removed; [`protection`] tells it.
+    Work,
     /// What keeps a change of the driver's mode from the nodes; [`waiting`] tells it.
     Drivers,
     /// These nodes, whose labels are to be taken off before the GpuModule goes.

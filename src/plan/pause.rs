@@ -9,6 +9,9 @@ use super::{Hold, Plan, Wait};
 /// How soon to look again where no watch tells of the change.
 pub const SOON: Duration = Duration::from_secs(5);
 
+/// How soon to look whether Kubernetes has removed something; people wait for it.
+const REMOVAL: Duration = Duration::from_secs(1);
+
 /// How soon to look whether somebody else's stack is gone: its ClusterRole is not watched.
 const FOREIGN: Duration = Duration::from_mins(1);
 
@@ -22,9 +25,14 @@ pub fn pause(plan: &Plan, now: Timestamp, recheck: Option<Timestamp>, compare_at
     let by_plan = match plan {
         Plan::Wait {
             until: at,
-            why: Wait::Backoff | Wait::ForeignOperation(_) | Wait::Drivers | Wait::NodeLabels(_),
+            why: Wait::Backoff | Wait::ForeignOperation(_) | Wait::Drivers | Wait::Work | Wait::NodeLabels(_),
         } => until(*at),
-        Plan::AwaitRemoval(_) | Plan::Wait { .. } => Some(SOON),
+        Plan::AwaitRemoval(_)
+        | Plan::Wait {
+            why: Wait::NamespaceTerminating,
+            ..
+        } => Some(REMOVAL),
+        Plan::Wait { .. } => Some(SOON),
         Plan::Hold(Hold::Foreign(_) | Hold::UnsupportedKubernetes { .. } | Hold::Unread(_)) => Some(FOREIGN),
         _ => None,
     };
@@ -61,7 +69,7 @@ mod tests {
         assert_eq!(pause(&Plan::Keep, Some(after(600)), 3000), 600);
         assert_eq!(pause(&wait(40), Some(after(600)), 3000), 40);
         assert_eq!(pause(&wait(400), None, 300), 300);
-        assert_eq!(pause(&Plan::AwaitRemoval(vec![]), None, 3000), SOON.as_secs());
+        assert_eq!(pause(&Plan::AwaitRemoval(vec![]), None, 3000), REMOVAL.as_secs());
         let foreign = Plan::Hold(Hold::Foreign(super::super::Foreign::OtherModule));
         assert_eq!(pause(&foreign, None, 3000), FOREIGN.as_secs());
     }

@@ -17,6 +17,7 @@ use crate::helm::RevisionStatus;
 
 mod adoption;
 mod by_hand;
+mod deletion;
 mod drift;
 mod dropped;
 mod foreign;
@@ -24,6 +25,7 @@ mod keep_out;
 mod left_drivers;
 mod nfd;
 mod objects;
+mod protection;
 mod recovery;
 mod route;
 mod runs;
@@ -38,6 +40,8 @@ const FOREIGN_OPERATION_LIMIT: SignedDuration = SignedDuration::from_mins(10);
 struct Case {
     deleting: bool,
     finalizer: bool,
+    removal: Option<Removal>,
+    deletion_workloads: DeletionWorkloads,
     suspended: bool,
     upgrade_policy: UpgradePolicy,
     desired: Result<Desired, Refusal>,
@@ -77,6 +81,9 @@ impl Case {
         Self {
             deleting: false,
             finalizer: true,
+            // How a removal begins is tested on its own.
+            removal: Some(Removal::default()),
+            deletion_workloads: DeletionWorkloads::Block,
             suspended: false,
             upgrade_policy: UpgradePolicy::WhenIdle,
             desired,
@@ -142,6 +149,8 @@ impl Case {
             foreign_operation_limit: FOREIGN_OPERATION_LIMIT,
             deleting: self.deleting,
             finalizer: self.finalizer,
+            removal: self.removal.as_ref(),
+            deletion_workloads: self.deletion_workloads,
             suspended: self.suspended,
             upgrade_policy: self.upgrade_policy,
             desired: self.desired.as_ref(),
@@ -407,47 +416,6 @@ fn backoff_grows_to_ten_minutes_and_a_new_generation_begins_anew() {
     assert_eq!(attempts.blocked_until(NOW).unwrap().as_second(), 4);
     attempts.observe_generation(7);
     assert_eq!(attempts.failures(), 1);
-}
-
-#[test]
-fn hooks_are_left_out_after_failed_uninstalls_and_not_after_other_failures() {
-    let mut case = Case::ours(&[RevisionStatus::Uninstalling]);
-    case.deleting = true;
-    let later = NOW + FOREIGN_OPERATION_LIMIT;
-    case.attempts.failed(failure(), NOW, 0.0);
-    case.attempts.failed(failure(), NOW, 0.0);
-    for _ in 0..UNINSTALL_TRIES_WITH_HOOKS {
-        assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: true }));
-        let failed = Failure {
-            reason: UNINSTALL_FAILED,
-            message: "a hook hangs".to_owned(),
-        };
-        case.attempts.failed(failed, NOW, 0.0);
-    }
-    assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: false }));
-}
-
-#[test]
-fn the_finalizer_stays_until_what_the_release_made_is_gone() {
-    let mut case = Case::new();
-    case.deleting = true;
-    case.recorded = Some(recorded(1));
-    case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), None)];
-    case.observed.daemon_sets = vec![DaemonSetFacts {
-        name: "d".to_owned(),
-        desired: 1,
-        ready: 1,
-        updated: 1,
-        driver: None,
-    }];
-    let left = vec![
-        "ClusterPolicy cluster-policy".to_owned(),
-        "DaemonSet d".to_owned(),
-    ];
-    assert_eq!(case.plan(), Plan::AwaitRemoval(left));
-    case.observed.policies.clear();
-    case.observed.daemon_sets.clear();
-    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Situation;
 use crate::api::UpgradePolicy;
 use crate::desired::{Desired, DriverDifference, DriverId};
-use crate::facts::{DriverChange, GpuPod, MaintenanceWindow, Revision, RevisionContent, WorkFacts};
+use crate::facts::{DriverChange, GpuPod, Leavings, MaintenanceWindow, Revision, RevisionContent, WorkFacts};
 
 /// How soon GPU work is looked at again while a change waits for its end.
 pub const WORK_LOOK: SignedDuration = SignedDuration::from_secs(30);
@@ -20,13 +20,19 @@ const REACHED: SignedDuration = SignedDuration::from_mins(1);
 /// How soon the maintenance window is read again: somebody may move it.
 pub const WINDOW_LOOK: SignedDuration = SignedDuration::from_mins(5);
 
-/// What has to be read before it can be decided whether drivers may be replaced.
+/// What has to be read before it can be decided whether drivers may be replaced or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// The Pods that use GPUs.
     GpuWork,
     /// The maintenance window of the shoot.
     MaintenanceWindow,
+    /// The nodes whose driver is being replaced.
+    DriverUpgrades,
+    /// Whether there is a GPUCluster.
+    GpuClusters,
+    /// What is left to be taken away.
+    Left(Leavings),
 }
 
 /// What keeps a driver change from the nodes.

@@ -4,6 +4,7 @@ mod drift;
 mod end;
 mod nodes;
 mod read;
+mod removal;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -16,21 +17,21 @@ use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
 use crate::api::{
-    ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus, NodeFeatureDiscovery,
-    Operation, Outcome,
+    ANNOTATION_RECONCILE_AT, ANNOTATION_REMOVAL, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus,
+    NodeFeatureDiscovery, Operation, Outcome,
 };
 use crate::catalogue::Catalogue;
 use crate::desired::{self, Desired, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::{Observed, Seen};
+use crate::facts::{Observed, Removal, Seen};
 use crate::helm::RELEASE_FLAGS;
 use crate::memory::Memory;
 use crate::plan::{self, Action, Hold, Plan, Situation};
 use crate::publish::News;
 use crate::status;
 
-/// Most steps of one pass; the longest known way (finalizer, namespace, recovery, upgrade, comparison) has six.
-const MAX_STEPS: u32 = 12;
+/// Most steps of one pass; the longest known way is a removal, which reads what is left before each step and after it.
+const MAX_STEPS: u32 = 48;
 
 /// How an action ended.
 enum Acted {
@@ -81,6 +82,8 @@ pub struct Pass<'a> {
     version_read: bool,
     /// The GpuModule carries the module's finalizer, maybe since a moment ago.
     finalizer: bool,
+    /// What is noted on it of its removal, maybe since a moment ago.
+    removal: Option<Removal>,
 }
 
 impl<'a> Pass<'a> {
@@ -121,6 +124,10 @@ impl<'a> Pass<'a> {
             failed: false,
             version_read: false,
             finalizer: module.finalizers().iter().any(|name| name == FINALIZER),
+            removal: module
+                .annotations()
+                .get(ANNOTATION_REMOVAL)
+                .map(|note| Removal::parse(note)),
             memory,
         }
     }
@@ -144,7 +151,11 @@ impl<'a> Pass<'a> {
                     Acted::Done | Acted::Failed => self.look().await,
                     Acted::Interrupted => return Ok(Requeue::await_change()),
                 },
-                Plan::Read(reading) => self.read_around_drivers(*reading).await,
+                Plan::Read(reading) => {
+                    if matches!(self.read_around_drivers(*reading).await, Acted::Failed) {
+                        self.look().await;
+                    }
+                }
                 Plan::ReadManifest { revision, uid } => {
                     if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
                         return Ok(Requeue::await_change());
@@ -172,6 +183,7 @@ impl<'a> Pass<'a> {
                         action,
                         Action::AddFinalizer
                             | Action::RemoveFinalizer
+                            | Action::BeginRemoval { .. }
                             | Action::RestoreCrds { .. }
                             | Action::Reapply { .. }
                             | Action::Prune { .. }
@@ -188,6 +200,9 @@ impl<'a> Pass<'a> {
                             |published| published.news,
                         )
                     };
+                    if *action == Action::RemoveFinalizer {
+                        self.say_farewell().await;
+                    }
                     let told = self.context.publisher.tell(news);
                     let (acted, ()) = tokio::join!(self.act(action), told);
                     match (acted?, action) {
@@ -195,6 +210,9 @@ impl<'a> Pass<'a> {
                         (Acted::Interrupted, _) => return Ok(Requeue::await_change()),
                         // It was added to the very object that the pass began with, and nothing else has changed.
                         (Acted::Done, Action::AddFinalizer) => self.finalizer = true,
+                        (Acted::Done, Action::BeginRemoval { removal }) => {
+                            self.removal = Some(removal.clone());
+                        }
                         (Acted::Done, Action::RemoveFinalizer) => {
                             let nodes = plan::labelled_nodes(&self.situation(self.now()));
                             if !nodes.is_empty() {
@@ -224,6 +242,8 @@ impl<'a> Pass<'a> {
             foreign_operation_limit: self.context.foreign_operation_limit,
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.finalizer,
+            removal: self.removal.as_ref(),
+            deletion_workloads: self.module.spec.deletion_workloads(),
             suspended: self.module.spec.suspend == Some(true),
             upgrade_policy: self.module.spec.upgrade_policy(),
             generation: self.generation,

@@ -184,6 +184,8 @@ fn describe(action: &Action) -> Option<(OperationKind, Option<String>, String)> 
         Action::AddFinalizer
         | Action::RemoveFinalizer
         | Action::OpenNamespace
+        | Action::BeginRemoval { .. }
+        | Action::Clear { .. }
         | Action::LabelNodes { .. } => return None,
     };
     Some(described)

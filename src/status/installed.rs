@@ -89,7 +89,12 @@ fn verdict(report: &Report<'_>) -> Verdict {
             ),
         ),
         Plan::Act(
-            Action::AddFinalizer | Action::RemoveFinalizer | Action::OpenNamespace | Action::Uninstall { .. },
+            Action::AddFinalizer
+            | Action::RemoveFinalizer
+            | Action::BeginRemoval { .. }
+            | Action::Clear { .. }
+            | Action::OpenNamespace
+            | Action::Uninstall { .. },
         ) => Verdict::no(
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
@@ -105,13 +110,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         Plan::Wait {
             why: Wait::ForeignOperation(found),
             until,
-        } => Verdict::unknown(
-            "ForeignOperation",
-            format!(
-                "somebody else's Helm left release {release} {found}; it is freed if that does not end by {}",
-                whole_seconds(*until)
-            ),
-        ),
+        } => foreign_operation(&release, *found, *until),
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
@@ -148,10 +147,20 @@ fn verdict(report: &Report<'_>) -> Verdict {
             | Action::LabelNodes { .. },
         )
         | Plan::Wait {
-            why: Wait::Backoff | Wait::Drivers,
+            why: Wait::Backoff | Wait::Drivers | Wait::Work,
             ..
         } => as_observed(report, &release),
     }
+}
+
+fn foreign_operation(release: &str, found: RevisionStatus, until: Timestamp) -> Verdict {
+    Verdict::unknown(
+        "ForeignOperation",
+        format!(
+            "somebody else's Helm left release {release} {found}; it is freed if that does not end by {}",
+            whole_seconds(until)
+        ),
+    )
 }
 
 /// Says that a chart is only a step on the way.

@@ -5,6 +5,7 @@
 
 mod adoption;
 mod conditions;
+mod deleted;
 mod drifted;
 mod driver_change;
 mod history;
@@ -25,8 +26,9 @@ use crate::api::{
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
 use crate::nodes::NodeRules;
-use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Wait, Waiting};
+use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Protection, Wait, Waiting};
 use conditions::{Verdict, whole_seconds};
+use deleted::Deleted;
 use drifted::Drifted;
 use installed::Installed;
 use nodes::Nodes;
@@ -65,6 +67,8 @@ pub struct Report<'a> {
     pub plan: &'a Plan,
     /// Whether a driver change waits.
     pub waiting: &'a Waiting,
+    /// Whether a deletion is held.
+    pub protection: Protection<'a>,
     /// The failure that stopped the pass, or that its pause is for.
     pub failure: Option<&'a Failure>,
     /// What has been done to the release since the status before, oldest first.
@@ -104,25 +108,26 @@ pub fn compute(report: &Report<'_>) -> Computed {
     let configured = configured(report);
     let installed = installed::judge(report);
     let drifted = drifted::judge(report);
-    let state = state(report, &operands, &installed, &drifted);
-    let deciding = deciding(state, &configured, &installed.verdict, &operands, &drifted);
+    let deleted = deleted::judge(report);
+    let state = state(report, &operands, &installed, &drifted, deleted.as_ref());
+    let deciding = match &deleted {
+        Some(deleted) if deleted.decides(state, report.plan) => &deleted.verdict,
+        _ => deciding(state, &configured, &installed.verdict, &operands, &drifted),
+    };
     let driver_change = driver_change::judge(report);
     let description = description(report, deciding, &driver_change);
     let ready = Verdict::new(state == State::Ready, deciding.reason, &description);
 
-    let conditions = conditions::merge(
-        report.previous,
-        report.generation,
-        report.now,
-        &[
-            (ConditionType::Configured, configured),
-            (ConditionType::Installed, installed.verdict),
-            (ConditionType::OperandsReady, operands.verdict),
-            (ConditionType::Drifted, drifted.verdict),
-            (ConditionType::DriverChangePending, driver_change),
-            (ConditionType::Ready, ready),
-        ],
-    );
+    let mut verdicts = vec![
+        (ConditionType::Configured, configured),
+        (ConditionType::Installed, installed.verdict),
+        (ConditionType::OperandsReady, operands.verdict),
+        (ConditionType::Drifted, drifted.verdict),
+        (ConditionType::DriverChangePending, driver_change),
+    ];
+    verdicts.extend(deleted.map(|deleted| (ConditionType::Deleted, deleted.verdict)));
+    verdicts.push((ConditionType::Ready, ready));
+    let conditions = conditions::merge(report.previous, report.generation, report.now, &verdicts);
     let (worker_pools, more_worker_pools) = nodes.pools();
     let status = GpuModuleStatus {
         state,
@@ -213,13 +218,19 @@ fn configured(report: &Report<'_>) -> Verdict {
     }
 }
 
-fn state(report: &Report<'_>, operands: &Operands, installed: &Installed, drifted: &Drifted) -> State {
+fn state(
+    report: &Report<'_>,
+    operands: &Operands,
+    installed: &Installed,
+    drifted: &Drifted,
+    deleted: Option<&Deleted>,
+) -> State {
     let unread = matches!(report.plan, Plan::Hold(Hold::Unread(_)));
     if report.failure.is_some() || installed.overdue || unread {
         return State::Error;
     }
-    if report.deleting.is_some() {
-        return State::Deleting;
+    if let Some(deleted) = deleted {
+        return deleted.state();
     }
     match report.plan {
         Plan::Keep

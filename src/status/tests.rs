@@ -6,12 +6,13 @@ use crate::api::{NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, node, owner};
-use crate::facts::{NodeFacts, OperandPods};
+use crate::facts::{GpuPod, NodeFacts, OperandPods};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
-use crate::plan::{Action, Cause, Failure, Foreign};
+use crate::plan::{Action, Cause, Failure, Foreign, Held};
 
 mod adoption;
+mod deleted;
 mod drift;
 mod driver_change;
 mod drivers;
@@ -32,6 +33,7 @@ struct Case {
     observed: Observed,
     plan: Plan,
     waiting: Waiting,
+    work: Vec<GpuPod>,
     failure: Option<Failure>,
     ended: Vec<Ended>,
     drift_mode: DriftMode,
@@ -72,6 +74,7 @@ impl Case {
             observed,
             plan: Plan::Keep,
             waiting: Waiting::Nothing,
+            work: Vec::new(),
             failure: None,
             ended: Vec::new(),
             drift_mode: DriftMode::Correct,
@@ -94,6 +97,11 @@ impl Case {
             observed: &self.observed,
             plan: &self.plan,
             waiting: &self.waiting,
+            protection: if self.work.is_empty() {
+                Protection::Nothing
+            } else {
+                Protection::Held(Held::Work(&self.work))
+            },
             failure: self.failure.as_ref(),
             ended: &self.ended,
             drift_mode: self.drift_mode,
@@ -307,7 +315,7 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
     assert_eq!(case.state(), State::Deleting);
     let status = case.compute().status;
     assert!(
-        status.description.ends_with("still removing a, b, c and 1 more"),
+        status.description.ends_with("(a, b, c and 1 more)"),
         "{}",
         status.description
     );

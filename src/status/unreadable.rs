@@ -22,11 +22,15 @@ pub fn unreadable(
         ConditionType::Installed
         | ConditionType::OperandsReady
         | ConditionType::Drifted
-        | ConditionType::DriverChangePending => {
+        | ConditionType::DriverChangePending
+        | ConditionType::Deleted => {
             Verdict::unknown("SpecUnreadable", "not looked at, since the spec cannot be read")
         }
     };
-    let verdicts = ConditionType::ALL.map(|kind| (kind, verdict(kind)));
+    // What is being deleted is removed whatever its spec says.
+    let kinds = ConditionType::ALL.into_iter();
+    let kinds = kinds.filter(|kind| *kind != ConditionType::Deleted);
+    let verdicts: Vec<_> = kinds.map(|kind| (kind, verdict(kind))).collect();
     let mut conditions = conditions::merge(previous, generation, now, &verdicts);
     let known = [
         ConditionType::Installed,

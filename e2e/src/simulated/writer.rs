@@ -14,7 +14,7 @@ use super::hash::fnv1a;
 use super::names;
 
 /// Name under which the API server remembers what the simulated operator wrote.
-const FIELD_MANAGER: &str = "simulated-gpu-operator";
+const FIELD_MANAGER: &str = "gpu-operator";
 
 /// Sends changes, and remembers which objects it has applied as they are.
 pub struct Writer {

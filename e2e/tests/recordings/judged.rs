@@ -1,5 +1,7 @@
 //! What the operator makes of what NVIDIA's controller leaves in a cluster: the same reduction, the same judgement, without a server.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context as _, Result};
 use gpu_manager::api::{
     ConditionType, DriftMode, GpuModuleSpec, GpuModuleStatus, NodeFeatureDiscovery, State, condition,
@@ -9,7 +11,7 @@ use gpu_manager::desired;
 use gpu_manager::facts::{DaemonSetRole, History, Observed, OperandPods, ReleaseFacts};
 use gpu_manager::nodes::NodeRules;
 use gpu_manager::observe::reduce;
-use gpu_manager::plan::{DriftState, Labelled, Plan, Waiting};
+use gpu_manager::plan::{DriftState, Labelled, Plan, Protection, Waiting};
 use gpu_manager::status::{self, Report, STARTING_LIMIT, Sightings};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -45,6 +47,9 @@ fn observe(view: &View) -> Result<Observed> {
         existing: None,
         surroundings: None,
         gpu_work: None,
+        driver_upgrades: None,
+        gpu_clusters: None,
+        left: BTreeMap::new(),
         maintenance: None,
         gpu_nodes: view
             .nodes
@@ -92,6 +97,7 @@ fn judge(
         observed: &observed,
         plan: &Plan::Keep,
         waiting: &Waiting::Nothing,
+        protection: Protection::Nothing,
         failure: None,
         ended: &[],
         next_attempt: None,

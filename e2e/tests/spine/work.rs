@@ -13,8 +13,8 @@ use serde_json::json;
 use crate::lab::{Lab, STEP, http, message, reason};
 
 /// A cluster in which a Pod of a user has a GPU.
-struct Busy {
-    lab: Lab,
+pub struct Busy {
+    pub lab: Lab,
     work: Workload,
     uid: String,
 }
@@ -24,7 +24,7 @@ const POD: &str = "train";
 
 impl Busy {
     /// Starts the Pod once the module is Ready.
-    async fn begin(lab: Lab) -> Result<Self> {
+    pub async fn begin(lab: Lab) -> Result<Self> {
         lab.until(State::Ready).await?;
         let work = Workload::create(lab.cluster.client(), "team").await?;
         work.start(POD, "pytorch", &["train"], 1).await?;
@@ -34,7 +34,7 @@ impl Busy {
     }
 
     /// Fails unless the Pod runs as before.
-    async fn ensure_runs(&self) -> Result<()> {
+    pub async fn ensure_runs(&self) -> Result<()> {
         let pod: Pod = self.work.pods().get(POD).await?;
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         ensure!(
@@ -47,7 +47,7 @@ impl Busy {
     }
 
     /// The Pod ends.
-    async fn end(&self) -> Result<()> {
+    pub async fn end(&self) -> Result<()> {
         self.work.pods().delete(POD, &DeleteParams::default()).await?;
         Ok(())
     }

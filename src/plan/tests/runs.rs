@@ -2,6 +2,7 @@
 
 use super::world::{Rest, Strike, World, revisions};
 use super::*;
+use crate::facts::Leavings;
 
 /// Most steps of a run; the longest goes through two chart lines after a recovery.
 const BOUND: usize = 40;
@@ -158,6 +159,9 @@ fn world<'a>(
         case.adopt = true;
         case.recorded = None;
     }
+    case.removal = None;
+    case.observed.left.clear();
+    case.observed.gpu_clusters = None;
     (case.deleting, case.suspended) = (start.deleting, start.suspended);
     for _ in 0..start.failures {
         let failed = Failure {
@@ -285,7 +289,20 @@ fn check(start: &Start, world: &World<'_>, rest: &Rest) {
             _ => false,
         };
         assert!(left_alone, "{start:?} came to rest as {rest:?}: {told:#?}");
+    } else if start.deleting && world.is_protected() {
+        assert_eq!(
+            changes.count(),
+            0,
+            "running work lost its driver: {start:?} {told:#?}"
+        );
+        assert_eq!(*rest, Rest::Protected, "{start:?} {told:#?}");
     } else if start.deleting {
+        let made = world.case.removal.is_some();
+        assert!(
+            !made || world.remains.iter().all(|what| *what == Leavings::DriverUpgrades),
+            "left behind: {:?} {start:?} {told:#?}",
+            world.remains
+        );
         assert_eq!(*rest, Rest::Gone, "{start:?} {told:#?}");
         assert!(revisions(&world.case).is_empty(), "{start:?} {told:#?}");
     } else if start.suspended {

@@ -431,6 +431,7 @@ fn deletion_and_suspension_go_before_every_wait() {
     assert_eq!(case.plan(), Plan::Hold(Hold::Suspended));
     assert_eq!(case.waits(), Waiting::Unknown);
     case.deleting = true;
+    case.deletion_workloads = DeletionWorkloads::Ignore;
     assert!(matches!(case.plan(), Plan::Act(Action::Uninstall { .. })));
     assert_eq!(case.waits(), Waiting::Nothing);
 }

@@ -1,16 +1,19 @@
 //! A cluster with Helm in a few lines, for runs of the plan from any state. Helm's part follows what helm 4.3.1 does.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
-use crate::api::{Operation, OperationKind, Outcome};
 use crate::catalogue::MinorVersion;
 use crate::desired::{DriverId, DriverUpgrades};
 use crate::drift::ObjectRef;
-use crate::facts::{ExistingContent, ExistingRelease, GpuPod, Orphan, Orphans, WorkFacts};
+use crate::facts::{ExistingContent, ExistingRelease, GpuPod, Leavings, NodeIds, Orphan, Orphans, WorkFacts};
+
+mod left;
+
+use left::begun;
 
 /// What strikes the next helm command that changes the release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct World<'a> {
     pub now: Timestamp,
     /// The release's one object is missing.
     pub is_object_lost: bool,
+    /// Of what something is left.
+    pub remains: BTreeSet<Leavings>,
     unmoved: Option<u32>,
     gone: bool,
     /// Everything that was decided, for the message of a failed test.
@@ -58,6 +63,8 @@ pub enum Rest {
     Kept,
     /// The plan waits for a person.
     Held(Hold),
+    /// The plan waits for the end of GPU work.
+    Protected,
     /// The GpuModule is gone.
     Gone,
     /// It did not, within the bound.
@@ -81,6 +88,7 @@ impl<'a> World<'a> {
             contents,
             now: NOW,
             is_object_lost: false,
+            remains: Leavings::ALL.into(),
             unmoved: None,
             gone: false,
             told: Vec::new(),
@@ -97,18 +105,26 @@ impl<'a> World<'a> {
             match plan {
                 Plan::Keep => return Rest::Kept,
                 Plan::Hold(hold) => return Rest::Held(hold),
+                Plan::Wait { why: Wait::Work, .. } => return Rest::Protected,
                 Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
                 Plan::ReadManifest { revision, uid } => self.read_manifest(revision, &uid),
                 Plan::Inspect(objects) => self.inspect_objects(&objects),
                 Plan::FindOrphans(_) => self.find_orphans(),
-                Plan::Read(reading) => {
-                    assert_eq!(reading, Reading::GpuWork);
-                    self.look_for_work();
+                Plan::Read(Reading::GpuWork) => self.look_for_work(),
+                Plan::Read(Reading::DriverUpgrades) => {
+                    self.case.observed.driver_upgrades = Some(NodeIds::new());
                 }
+                Plan::Read(Reading::MaintenanceWindow) => unreachable!("nobody asks for it"),
                 Plan::Look => unreachable!("the surroundings are always known here"),
                 Plan::Compare => self.compare(),
                 Plan::ReadExisting { revision } => self.inspect(revision),
-                Plan::AwaitRemoval(_) => self.case.observed.policies.clear(),
+                Plan::Read(Reading::GpuClusters) => self.case.observed.gpu_clusters = Some(false),
+                Plan::Read(Reading::Left(what)) => self.read_left(what),
+                Plan::AwaitRemoval(_) => {
+                    // Only Pods end by themselves here.
+                    self.remains.remove(&Leavings::Pods);
+                    self.case.observed.left.clear();
+                }
                 Plan::Act(action) => self.act(&action),
             }
             if self.gone {
@@ -146,6 +162,11 @@ impl<'a> World<'a> {
     pub fn uses_gpus(&mut self, driver: DriverId, busy: bool) {
         self.case.observed.gpu_nodes = vec![fixtures::node("gpu-0", 1)];
         (self.nodes_run, self.busy) = (Some(driver), busy);
+    }
+
+    /// A Pod uses a GPU of the module's, whose removal has not begun.
+    pub fn is_protected(&self) -> bool {
+        self.busy && self.nodes_run.is_some() && self.case.removal.is_none()
     }
 
     fn look_for_work(&mut self) {
@@ -206,6 +227,10 @@ impl<'a> World<'a> {
                 self.case.finalizer = true;
                 Ok(())
             }
+            Action::BeginRemoval { removal } => {
+                self.case.removal = Some(removal.clone());
+                Ok(())
+            }
             Action::RemoveFinalizer => {
                 self.gone = true;
                 Ok(())
@@ -234,8 +259,10 @@ impl<'a> World<'a> {
             }
             Action::Upgrade { to, .. } => self.upgrade(to),
             Action::Rollback { to, .. } => self.rollback(*to),
+            Action::Clear { what, .. } => self.clear(*what),
             Action::Uninstall { .. } => self.uninstall(),
         };
+        self.case.observed.left = self.case.observed.take_cleared();
         if action.changes_release() {
             self.unmoved = before;
         }
@@ -251,6 +278,7 @@ impl<'a> World<'a> {
                 self.case.attempts = Attempts::default();
                 self.case.observed.comparison = None;
                 self.case.observed.existing = None;
+                self.case.observed.left.clear();
                 self.unmoved = None;
             }
             Err(_) => {
@@ -453,22 +481,4 @@ pub fn revisions(case: &Case) -> Vec<Revision> {
         ReleaseFacts::Read(history) => history.all().to_vec(),
         ReleaseFacts::Unreadable => Vec::new(),
     }
-}
-
-fn begun(action: &Action, newest: Option<u32>) -> Option<Operation> {
-    let (operation, revision) = match action {
-        Action::Upgrade { .. } => (OperationKind::Upgrade, newest.map_or(1, |newest| newest + 1)),
-        Action::Rollback { .. } => (OperationKind::Rollback, newest.map_or(1, |newest| newest + 1)),
-        Action::Uninstall { .. } => (OperationKind::Uninstall, newest?),
-        _ => return None,
-    };
-    Some(Operation {
-        time: Time(NOW),
-        operation,
-        from: None,
-        to: None,
-        revision: Some(i64::from(revision)),
-        outcome: Outcome::Running,
-        message: String::new(),
-    })
 }

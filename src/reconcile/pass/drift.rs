@@ -40,9 +40,10 @@ impl Pass<'_> {
 
     /// Watches what the manifest holds, or nothing where nobody wants to know.
     pub(super) fn follow(&self) {
-        let deleting = self.module.metadata.deletion_timestamp.is_some();
         let places = match self.memory.drift.manifest() {
-            Some(manifest) if !deleting && self.module.spec.drift_mode() != DriftMode::Ignore => {
+            Some(manifest)
+                if self.removal.is_none() && self.module.spec.drift_mode() != DriftMode::Ignore =>
+            {
                 manifest.kinds()
             }
             _ => BTreeSet::new(),

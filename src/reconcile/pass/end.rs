@@ -53,6 +53,7 @@ impl Pass<'_> {
                     | Wait::NamespaceTerminating
                     | Wait::Step { .. }
                     | Wait::Drivers
+                    | Wait::Work
                     | Wait::NodeLabels(_),
                 ..
             } => None,
@@ -82,6 +83,7 @@ impl Pass<'_> {
             observed: &self.observed,
             plan,
             waiting: &waiting,
+            protection: plan::protection(&self.situation(now)),
             failure: self.failure(plan),
             ended: &self.memory.ended,
             drift_mode: self.module.spec.drift_mode(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::steps::api_failure;
 use super::{Acted, Pass};
 use crate::act::release;
 use crate::desired::Desired;
@@ -19,8 +20,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Reads what decides whether drivers may be replaced.
-    pub(super) async fn read_around_drivers(&mut self, reading: Reading) {
+    /// Reads what decides whether drivers may be replaced or removed.
+    pub(super) async fn read_around_drivers(&mut self, reading: Reading) -> Acted {
         let client = &self.context.actor.client;
         match reading {
             Reading::GpuWork => {
@@ -30,10 +31,17 @@ impl Pass<'_> {
                 self.memory.found_work(&work, self.now());
                 self.observed.gpu_work = Some(work);
             }
+            Reading::DriverUpgrades | Reading::GpuClusters | Reading::Left(_) => {
+                if let Err(error) = self.read_for_removal(reading).await {
+                    self.fail(api_failure(&error));
+                    return Acted::Failed;
+                }
+            }
             Reading::MaintenanceWindow => {
                 self.observed.maintenance = Some(observe::maintenance_window(client).await);
             }
         }
+        Acted::Done
     }
 
     /// Reads the newest revision through Helm.

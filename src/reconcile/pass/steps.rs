@@ -34,6 +34,8 @@ impl Pass<'_> {
             gpu_work: self.observed.gpu_work.take(),
             maintenance: self.observed.maintenance.take(),
             existing: self.observed.existing.take(),
+            gpu_clusters: self.observed.gpu_clusters.take(),
+            left: self.observed.take_cleared(),
             ..observe_views(self.module, self.context, &self.memory)
         };
         self.overlay();

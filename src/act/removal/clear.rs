@@ -1,0 +1,78 @@
+//! Takes away what is left of one kind of thing, several objects at once.
+
+use futures::StreamExt as _;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::core::DynamicObject;
+use serde_json::json;
+
+use crate::act::Actor;
+use crate::api::FIELD_MANAGER;
+use crate::facts::{Leftover, Remedy};
+use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+
+/// Objects that are changed or deleted at once.
+const AT_ONCE: usize = 8;
+
+impl Actor {
+    /// Does what the leftovers ask for. All are tried; the first refusal is the error.
+    pub(in crate::act) async fn clear(&self, leftovers: &[Leftover]) -> Result<(), ApiError> {
+        let each: Vec<_> = leftovers
+            .iter()
+            .map(|leftover| self.clear_one(leftover))
+            .collect();
+        let results: Vec<_> = futures::stream::iter(each)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        results.into_iter().collect()
+    }
+
+    async fn clear_one(&self, leftover: &Leftover) -> Result<(), ApiError> {
+        let Leftover { object, uid, remedy } = leftover;
+        let Some(served) = self.kinds.resolve(&object.kind).await? else {
+            return Ok(());
+        };
+        let api: Api<DynamicObject> = served.api(&self.client, object.namespace.as_deref());
+        let result = match remedy {
+            Remedy::Wait => Ok(()),
+            Remedy::Delete => {
+                let params = DeleteParams {
+                    propagation_policy: Some(PropagationPolicy::Background),
+                    preconditions: Some(Preconditions {
+                        uid: Some(uid.clone()),
+                        resource_version: None,
+                    }),
+                    ..DeleteParams::default()
+                };
+                let call = api.delete(&object.name, &params);
+                let deleted = deadline(API_DEADLINE, format!("delete {object}"), call).await;
+                deleted.map(|_| ())
+            }
+            Remedy::Patch(patch) => {
+                let mut patch = patch.clone();
+                patch["metadata"]["uid"] = json!(uid);
+                let params = PatchParams {
+                    field_manager: Some(FIELD_MANAGER.to_owned()),
+                    ..PatchParams::default()
+                };
+                let patch = Patch::Merge(patch);
+                let call = api.patch_metadata(&object.name, &params, &patch);
+                let patched = deadline(API_DEADLINE, format!("clean {object}"), call).await;
+                patched.map(|_| ())
+            }
+        };
+        match found(result) {
+            Ok(_) => {
+                tracing::info!(%object, "took away what was left");
+                Ok(())
+            }
+            // It is another one by now; what is left of it is read next.
+            Err(error) if error.is_conflict() || error.is_invalid() => {
+                tracing::debug!(%object, %error, "it is another one by now");
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}

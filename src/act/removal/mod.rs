@@ -1,0 +1,6 @@
+//! Takes away what a helm uninstall leaves, one kind of thing after the other.
+
+mod begin;
+mod clear;
+
+pub use begin::begin;

@@ -1,0 +1,73 @@
+//! What a helm uninstall leaves, by kind of thing, as read at one moment.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::drift::ObjectRef;
+
+/// Kinds of things that are taken away one after the other. The first two come before the release, the rest after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leavings {
+    /// Driver upgrades that are not paused.
+    DriverUpgrades,
+    /// Nodes that NVIDIA's operator has cordoned for one.
+    Cordons,
+    /// What NVIDIA's operator made the stack of, and its DaemonSets.
+    Stack,
+    /// Pods of the stack.
+    Pods,
+    /// Objects of hooks that never came to their end, and Leases.
+    Hooks,
+    /// Labels and annotations on nodes.
+    Nodes,
+    /// The namespace of the release.
+    Namespace,
+}
+
+impl Leavings {
+    /// Every kind of thing.
+    pub const ALL: [Self; 7] = [
+        Self::DriverUpgrades,
+        Self::Cordons,
+        Self::Stack,
+        Self::Pods,
+        Self::Hooks,
+        Self::Nodes,
+        Self::Namespace,
+    ];
+}
+
+/// What is left of a kind of thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// What has to go.
+    pub objects: Vec<Leftover>,
+    /// What stays, and why, in words.
+    pub stays: Vec<String>,
+}
+
+/// What was read of each kind of thing in one pass.
+pub type AllLeft = BTreeMap<Leavings, Left>;
+
+/// An object that has to go, or something on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its UID: another one of the same name is left alone.
+    pub uid: String,
+    /// What is done about it.
+    pub remedy: Remedy,
+}
+
+/// How something goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// The object is deleted.
+    Delete,
+    /// The object is changed by this JSON merge patch.
+    Patch(Value),
+    /// Kubernetes is about to remove it.
+    Wait,
+}

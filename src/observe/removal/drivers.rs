@@ -1,0 +1,102 @@
+//! Driver upgrades: those that are under way, those that may begin, and the cordons that they leave.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+
+use super::list;
+use crate::drift::{Kind, ObjectRef};
+use crate::facts::{DriverChange, HelmOwner, Left, Leftover, NodeIds, Remedy, Removal};
+use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+use crate::observe::{nvidia, reduce};
+
+/// Selects nodes whose driver upgrade is not done.
+const UNFINISHED: &str =
+    "nvidia.com/gpu-driver-upgrade-state,nvidia.com/gpu-driver-upgrade-state!=upgrade-done";
+
+/// NVIDIA's operator notes by it that a node was cordoned before the upgrade began, and leaves it so
+/// (`vendor/github.com/NVIDIA/k8s-operator-libs/pkg/upgrade` of gpu-operator v26.7.0).
+const WAS_CORDONED: &str = "nvidia.com/gpu-driver-upgrade.node-initial-state.unschedulable";
+
+/// Nodes that NVIDIA's operator has cordoned for a driver upgrade, or may cordon any moment.
+pub async fn unfinished_driver_upgrades(client: &Client) -> Result<NodeIds, ApiError> {
+    let nodes = Api::<Node>::all(client.clone());
+    let params = ListParams::default().labels(UNFINISHED);
+    let what = "list the Nodes whose driver is being replaced";
+    let list = deadline(API_DEADLINE, what, nodes.list_metadata(&params)).await?;
+    let unfinished = list.items.into_iter().filter(|node| {
+        DriverChange::of(node.labels()).is_some() && !node.annotations().contains_key(WAS_CORDONED)
+    });
+    Ok(unfinished
+        .map(|node| (node.name_any(), node.uid().unwrap_or_default()))
+        .collect())
+}
+
+/// Whether there is a GPUCluster, whose hook must not be left out.
+pub async fn has_gpu_clusters(client: &Client) -> Result<bool, ApiError> {
+    let kind = GroupVersionKind::gvk("nvidia.com", "v1alpha1", "GPUCluster");
+    let kind = ApiResource::from_gvk_with_plural(&kind, "gpuclusters");
+    Ok(!list(client, &kind).await?.is_empty())
+}
+
+/// The release's objects that let NVIDIA's operator replace drivers.
+pub(super) async fn upgrades(client: &Client) -> Result<Left, ApiError> {
+    let mut left = Left::default();
+    let of_policy = ["spec", "driver", "upgradePolicy", "autoUpgrade"];
+    let places = [
+        (nvidia::cluster_policy(), &of_policy[..]),
+        (
+            nvidia::nvidia_driver(),
+            &["spec", "upgradePolicy", "autoUpgrade"][..],
+        ),
+    ];
+    for (kind, path) in places {
+        for object in list(client, &kind).await? {
+            let owner = reduce::owner(&object.metadata);
+            let upgrades = path.iter().fold(&object.data, |value, key| &value[key]) == true;
+            if upgrades && owner.as_ref().is_some_and(HelmOwner::is_module_release) {
+                let patch = path
+                    .iter()
+                    .rev()
+                    .fold(json!(false), |value, key| json!({ *key: value }));
+                left.objects.push(Leftover {
+                    object: ObjectRef {
+                        kind: Kind::new(&kind.api_version, &kind.kind),
+                        namespace: None,
+                        name: object.name_any(),
+                    },
+                    uid: object.uid().unwrap_or_default(),
+                    remedy: Remedy::Patch(patch),
+                });
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// The nodes noted that are cordoned.
+pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Result<Left, ApiError> {
+    let mut left = Left::default();
+    let nodes = Api::<Node>::all(client.clone());
+    for (name, uid) in removal.iter().flat_map(|removal| &removal.in_driver_upgrade) {
+        let node = found(deadline(API_DEADLINE, format!("read Node {name}"), nodes.get(name)).await)?;
+        let cordoned = node.filter(|node| {
+            let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable);
+            node.uid().as_ref() == Some(uid) && unschedulable == Some(true)
+        });
+        if cordoned.is_some() {
+            left.objects.push(Leftover {
+                object: ObjectRef {
+                    kind: Kind::new("v1", "Node"),
+                    namespace: None,
+                    name: name.clone(),
+                },
+                uid: uid.clone(),
+                remedy: Remedy::Patch(json!({ "spec": { "unschedulable": null } })),
+            });
+        }
+    }
+    Ok(left)
+}

@@ -1,0 +1,144 @@
+//! Labels and annotations that NVIDIA's operator, GPU Feature Discovery and Node Feature Discovery have put on nodes.
+//!
+//! A key counts only if its prefix is theirs and the node's `managedFields` name one of their programs and nobody else for it. What a
+//! user, a cloud or an autoscaler has set stays, whatever it is called.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Map, Value, json};
+
+use crate::drift::{Kind, ObjectRef};
+use crate::facts::{Left, Leftover, Remedy};
+use crate::kube_api::{API_DEADLINE, ApiError, deadline};
+
+/// Nodes that are asked for at a time: a node's metadata is some kilobytes.
+const PAGE: u32 = 500;
+
+/// Prefixes of what NVIDIA's programs set.
+const NVIDIA: &str = "nvidia.com/";
+
+/// Parts of the keys that Node Feature Discovery sets.
+const FEATURES: [&str; 2] = ["feature.node.kubernetes.io/", "nfd.node.kubernetes.io/"];
+
+/// How the programs of the stack call themselves to the API server: by the names of their binaries.
+const PROGRAMS: [&str; 8] = [
+    "driver-manager",
+    "gpu-feature-discovery",
+    "gpu-operator",
+    "k8s-driver-manager",
+    "mig-parted",
+    "nfd-master",
+    "nfd-worker",
+    "nvidia-mig-manager",
+];
+
+/// What is on the nodes.
+pub(super) async fn labels(client: &Client, others_label: bool) -> Result<Left, ApiError> {
+    let nodes = Api::<Node>::all(client.clone());
+    let mut left = Left::default();
+    let mut params = ListParams::default().limit(PAGE);
+    loop {
+        let page = deadline(API_DEADLINE, "list Nodes", nodes.list_metadata(&params)).await?;
+        left.objects
+            .extend(page.items.iter().filter_map(|node| strip(node, others_label)));
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(left),
+        }
+    }
+}
+
+fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover> {
+    let of = |place: &str, keys: &BTreeMap<String, String>| {
+        let theirs = keys.keys().filter(|key| {
+            let of_nfd = FEATURES.iter().any(|part| key.contains(part));
+            (key.starts_with(NVIDIA) || (of_nfd && !others_label)) && is_theirs(node, place, key)
+        });
+        theirs
+            .map(|key| (key.clone(), Value::Null))
+            .collect::<Map<_, _>>()
+    };
+    let (labels, annotations) = (
+        of("f:labels", node.labels()),
+        of("f:annotations", node.annotations()),
+    );
+    if labels.is_empty() && annotations.is_empty() {
+        return None;
+    }
+    Some(Leftover {
+        object: ObjectRef {
+            kind: Kind::new("v1", "Node"),
+            namespace: None,
+            name: node.name_any(),
+        },
+        uid: node.uid().unwrap_or_default(),
+        remedy: Remedy::Patch(json!({ "metadata": { "labels": labels, "annotations": annotations } })),
+    })
+}
+
+/// True where only programs of the stack have set it.
+fn is_theirs(node: &PartialObjectMeta<Node>, place: &str, key: &str) -> bool {
+    let field = format!("f:{key}");
+    let entries = node.metadata.managed_fields.iter().flatten();
+    let owners: BTreeSet<_> = entries
+        .filter(|entry| {
+            let fields = entry.fields_v1.as_ref();
+            fields.is_some_and(|fields| !fields.0["f:metadata"][place][&field].is_null())
+        })
+        .map(|entry| entry.manager.as_deref().unwrap_or_default())
+        .collect();
+    !owners.is_empty() && owners.iter().all(|owner| PROGRAMS.contains(owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(managers: &[(&str, &str)]) -> PartialObjectMeta<Node> {
+        let entry = |(manager, key): &(&str, &str)| {
+            json!({
+                "manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                "fieldsV1": { "f:metadata": { "f:labels": { format!("f:{key}"): {} } } },
+            })
+        };
+        let labels: BTreeMap<_, _> = managers.iter().map(|(_, key)| (*key, "x")).collect();
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "a", "uid": "u", "labels": labels,
+                "managedFields": managers.iter().map(entry).collect::<Vec<_>>(),
+            },
+        }))
+        .unwrap()
+    }
+
+    fn stripped(managers: &[(&str, &str)], others_label: bool) -> Vec<String> {
+        let Some(leftover) = strip(&node(managers), others_label) else {
+            return Vec::new();
+        };
+        let Remedy::Patch(patch) = leftover.remedy else {
+            panic!("no patch")
+        };
+        let labels = patch["metadata"]["labels"].as_object().unwrap();
+        labels.keys().cloned().collect()
+    }
+
+    #[test]
+    fn only_what_the_stack_alone_has_set_goes() {
+        let present = "nvidia.com/gpu.present";
+        assert_eq!(stripped(&[("gpu-operator", present)], false), [present]);
+        assert!(stripped(&[("kubectl-label", present)], false).is_empty());
+        assert!(stripped(&[("gpu-operator", present), ("kubectl-label", present)], false).is_empty());
+        assert!(stripped(&[("gpu-operator", "team/gpu")], false).is_empty());
+    }
+
+    #[test]
+    fn features_stay_where_somebody_else_labels_the_nodes() {
+        let feature = "feature.node.kubernetes.io/pci-10de.present";
+        assert_eq!(stripped(&[("nfd-master", feature)], false), [feature]);
+        assert!(stripped(&[("nfd-master", feature)], true).is_empty());
+    }
+}

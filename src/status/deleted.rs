@@ -1,0 +1,139 @@
+//! Condition `Deleted`: what holds a deletion, and since when. It is there only while the GpuModule is being deleted.
+
+use super::Report;
+use super::conditions::{Verdict, whole_seconds};
+use crate::api::{ConditionType, State, condition};
+use crate::facts::{GpuPod, Leavings, first, first_few};
+use crate::plan::{Action, Held, Plan, Protection};
+
+/// Most names that are listed of one kind.
+const NAMED: usize = 5;
+
+/// Reasons of a deletion that is held.
+const REASONS: [&str; 2] = ["WorkloadsUsingGpu", "WorkUnreadable"];
+
+/// The verdict, and whether a person must act.
+pub struct Deleted {
+    pub verdict: Verdict,
+    pub is_held: bool,
+}
+
+impl Deleted {
+    /// The state, where nothing has failed.
+    pub const fn state(&self) -> State {
+        if self.is_held {
+            State::Warning
+        } else {
+            State::Deleting
+        }
+    }
+
+    /// True where it explains the state. What a removal waits for is told by the release's own condition.
+    pub fn decides(&self, state: State, plan: &Plan) -> bool {
+        state == self.state() && (self.is_held || !matches!(plan, Plan::Wait { .. }))
+    }
+}
+
+/// Says how far a deletion is; `None` where the GpuModule is not being deleted.
+pub fn judge(report: &Report<'_>) -> Option<Deleted> {
+    let since = whole_seconds(report.deleting?);
+    let held = |reason, message: String| Deleted {
+        verdict: Verdict::no(reason, message),
+        is_held: true,
+    };
+    let removing = || Deleted {
+        verdict: Verdict::no("Removing", progress(report)),
+        is_held: false,
+    };
+    Some(match report.protection {
+        Protection::Held(Held::Work(pods)) => held(
+            REASONS[0],
+            format!(
+                "{}, so the module, whose deletion was asked for at {since}, stays until they end; delete them, or set spec.deletion.workloads to Ignore",
+                work(pods)
+            ),
+        ),
+        Protection::Held(Held::Unreadable(why)) => held(
+            REASONS[1],
+            format!(
+                "it is not known whether Pods use GPUs ({why}), so the module, whose deletion was asked for at {since}, stays; apply the module's ClusterRoles again, or set spec.deletion.workloads to Ignore"
+            ),
+        ),
+        // Nobody has looked in this pass: what was said before still stands.
+        Protection::Unknown => before(report).unwrap_or_else(removing),
+        Protection::Nothing => removing(),
+    })
+}
+
+fn before(report: &Report<'_>) -> Option<Deleted> {
+    let old = condition(report.previous?, ConditionType::Deleted)?;
+    let reason = REASONS.into_iter().find(|reason| old.reason == *reason)?;
+    Some(Deleted {
+        verdict: Verdict::no(reason, &old.message),
+        is_held: true,
+    })
+}
+
+/// How many Pods, in which namespaces, and the first of them by name.
+fn work(pods: &[GpuPod]) -> String {
+    let mut namespaces: Vec<_> = pods.iter().map(|pod| pod.namespace.as_str()).collect();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    let word = if namespaces.len() == 1 {
+        "namespace"
+    } else {
+        "namespaces"
+    };
+    let names = pods.iter().map(|pod| format!("{}/{}", pod.namespace, pod.name));
+    let uses = if pods.len() == 1 {
+        "Pod uses a GPU"
+    } else {
+        "Pods use GPUs"
+    };
+    format!(
+        "{} {uses} in {word} {} ({})",
+        pods.len(),
+        first(NAMED, namespaces.iter()),
+        first(NAMED, names)
+    )
+}
+
+/// The steps of a removal.
+const STEPS: usize = 8;
+
+/// Which step is taken, and what it is about.
+fn progress(report: &Report<'_>) -> String {
+    let (step, doing) = match report.plan {
+        Plan::Act(Action::Clear { what, objects }) => {
+            let names = first_few(objects.iter().map(|leftover| &leftover.object));
+            let (step, doing) = step(*what);
+            (step, format!("{doing} ({names})"))
+        }
+        Plan::AwaitRemoval(names) => {
+            let mut left = report.observed.left.iter();
+            let open = left.find(|(_, left)| !left.objects.is_empty());
+            let (step, doing) = step(open.map_or(Leavings::Stack, |(what, _)| *what));
+            (step, format!("{doing} ({})", first_few(names.iter())))
+        }
+        Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. }) => {
+            (STEPS, "the GpuModule itself is going".to_owned())
+        }
+        _ => (3, "the Helm release is being uninstalled".to_owned()),
+    };
+    format!("step {step} of {STEPS} of the removal: {doing}")
+}
+
+const fn step(what: Leavings) -> (usize, &'static str) {
+    match what {
+        Leavings::DriverUpgrades => (1, "driver upgrades are being paused"),
+        Leavings::Cordons => (
+            2,
+            "nodes that were cordoned for a driver upgrade are being uncordoned",
+        ),
+        Leavings::Stack => (4, "Kubernetes is removing what NVIDIA's operator had made"),
+        Leavings::Pods => (5, "Pods of NVIDIA's stack are ending, which can take minutes"),
+        Leavings::Hooks => (6, "what is left of Helm's hooks is being deleted"),
+        Leavings::Nodes => (7, "labels and annotations are being taken off nodes"),
+        Leavings::Namespace => (8, "the namespace is going"),
+    }
+}
