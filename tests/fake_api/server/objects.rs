@@ -116,11 +116,13 @@ impl Store {
         let Some(mut object) = self.objects.get(&key).cloned() else {
             return;
         };
-        if key.kind == CRDS {
-            let of_kind = self.objects.keys().filter(|other| other.kind == key.name);
-            for key in of_kind.cloned().collect::<Vec<_>>() {
-                self.remove(&key);
-            }
+        let goes_with_it = self.objects.keys().filter(|other| match key.kind.as_str() {
+            CRDS => other.kind == key.name,
+            "namespaces" => other.namespace == key.name,
+            _ => false,
+        });
+        for other in goes_with_it.cloned().collect::<Vec<_>>() {
+            self.remove(&other);
         }
         object["metadata"]["deletionTimestamp"] = json!("2026-11-30T08:00:00Z");
         self.store(key, object);
