@@ -144,7 +144,7 @@ impl Store {
         match request.subresource.as_str() {
             // One manager owns the whole status, so applying it replaces it.
             "status" => object["status"] = body["status"].clone(),
-            _ => merge(&mut object, body),
+            _ => json_patch::merge(&mut object, body),
         }
         if key.kind == CRDS {
             object["status"] = json!({ "conditions": [
@@ -247,23 +247,5 @@ impl Store {
             kind: key.kind.clone(),
             event: json!({ "type": event, "object": object }),
         });
-    }
-}
-
-/// RFC 7396.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().map(|object| object.remove(key));
-        } else {
-            merge(&mut target[key], value);
-        }
     }
 }
