@@ -67,11 +67,7 @@ impl Publisher {
 
     /// Tells that the module is removed. `stays` is what is left of it in the cluster.
     pub async fn tell_removal(&self, module: &GpuModule, stays: &[String]) {
-        let stays = [&["NVIDIA's CRDs".to_owned()], stays].concat().join(" and ");
-        let note = format!(
-            "the module is removed; {stays} stay, and on nodes that had a driver loaded kernel modules and files, which \
-             a later installation can meet: replace these nodes by rolling their worker pools"
-        );
+        let note = farewell(stays);
         let news = News {
             about: module.object_ref(&()),
             events: vec![Event {
@@ -124,6 +120,19 @@ impl std::fmt::Debug for Publisher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Publisher").finish_non_exhaustive()
     }
+}
+
+/// What is said at the end of a removal.
+fn farewell(stays: &[String]) -> String {
+    let stays = if stays.is_empty() {
+        "nothing stays in the cluster".to_owned()
+    } else {
+        format!("{} stay", stays.join("; and "))
+    };
+    format!(
+        "the module is removed; {stays}; on nodes that had a driver loaded kernel modules and files stay, which nobody in the cluster can \
+         take away and a later installation can meet: replace these nodes by rolling their worker pools"
+    )
 }
 
 type Condition = k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

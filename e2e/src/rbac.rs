@@ -25,8 +25,8 @@ pub use ruleset::RuleSet;
 /// `patch`), the ownership check before it (`get`), and removal; and those by which
 /// helm follows its hooks and the operator everything else.
 const OBJECT_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
-/// Verbs the operator uses on the charts' CRDs, which it applies before helm runs.
-const CRD_VERBS: &[&str] = &["create", "get", "patch"];
+/// Verbs the operator uses on the charts' CRDs, which it applies before helm runs and deletes at the end of a removal if it is told to.
+const CRD_VERBS: &[&str] = &["create", "delete", "get", "patch"];
 /// helm keeps each revision in a Secret; the operator watches them.
 const STORAGE_VERBS: &[&str] = &["create", "delete", "get", "list", "update", "watch"];
 /// What the operator watches in the release namespace to report the truth.

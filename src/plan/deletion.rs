@@ -7,6 +7,7 @@ use super::{
     Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign,
     protection, recovery, unread, unrecorded,
 };
+use crate::api::DeletionCrds;
 use crate::facts::{
     History, Leavings, PolicyFacts, ReleaseFacts, Remedy, Removal, SurroundingNamespace, Surroundings,
 };
@@ -15,13 +16,14 @@ use crate::facts::{
 const BEFORE: [Leavings; 2] = [Leavings::DriverUpgrades, Leavings::Cordons];
 
 /// What is taken away after it. Of the cordons NVIDIA's operator may have made one more before it ended.
-const AFTER: [Leavings; 6] = [
+const AFTER: [Leavings; 7] = [
     Leavings::Cordons,
     Leavings::Stack,
     Leavings::Pods,
     Leavings::Hooks,
     Leavings::Nodes,
     Leavings::Namespace,
+    Leavings::Crds,
 ];
 
 /// The next step towards nothing.
@@ -116,7 +118,7 @@ fn gone(s: &Situation<'_>, around: &Surroundings) -> Plan {
 /// Takes away what is left of these, one after the other; `None` where nothing is.
 fn clear(s: &Situation<'_>, all: &[Leavings]) -> Option<Plan> {
     for what in all {
-        if *what == Leavings::Nodes && is_others_stack(s) {
+        if !goes(s, *what) {
             continue;
         }
         let Some(left) = s.observed.left.get(what) else {
@@ -137,6 +139,14 @@ fn clear(s: &Situation<'_>, all: &[Leavings]) -> Option<Plan> {
         }
     }
     None
+}
+
+fn goes(s: &Situation<'_>, what: Leavings) -> bool {
+    match what {
+        Leavings::Nodes => !is_others_stack(s),
+        Leavings::Crds => s.deletion_crds == DeletionCrds::Delete,
+        _ => true,
+    }
 }
 
 /// Somebody else's stack needs the labels that are on the nodes.

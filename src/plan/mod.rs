@@ -29,7 +29,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use semver::Version;
 
-use crate::api::{AdoptionStatus, DeletionWorkloads, DriftMode, Operation, ReleaseStatus, UpgradePolicy};
+use crate::api::{
+    AdoptionStatus, DeletionCrds, DeletionWorkloads, DriftMode, Operation, ReleaseStatus, UpgradePolicy,
+};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
@@ -79,6 +81,8 @@ pub struct Situation<'a> {
     pub removal: Option<&'a Removal>,
     /// `spec.deletion.workloads`.
     pub deletion_workloads: DeletionWorkloads,
+    /// `spec.deletion.crds`.
+    pub deletion_crds: DeletionCrds,
     /// `spec.suspend`.
     pub suspended: bool,
     /// `spec.upgrade.policy`.

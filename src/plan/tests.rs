@@ -42,6 +42,7 @@ struct Case {
     finalizer: bool,
     removal: Option<Removal>,
     deletion_workloads: DeletionWorkloads,
+    deletion_crds: DeletionCrds,
     suspended: bool,
     upgrade_policy: UpgradePolicy,
     desired: Result<Desired, Refusal>,
@@ -84,6 +85,7 @@ impl Case {
             // How a removal begins is tested on its own.
             removal: Some(Removal::default()),
             deletion_workloads: DeletionWorkloads::Block,
+            deletion_crds: DeletionCrds::Delete,
             suspended: false,
             upgrade_policy: UpgradePolicy::WhenIdle,
             desired,
@@ -151,6 +153,7 @@ impl Case {
             finalizer: self.finalizer,
             removal: self.removal.as_ref(),
             deletion_workloads: self.deletion_workloads,
+            deletion_crds: self.deletion_crds,
             suspended: self.suspended,
             upgrade_policy: self.upgrade_policy,
             desired: self.desired.as_ref(),

@@ -31,7 +31,7 @@ use crate::publish::News;
 use crate::status;
 
 /// Most steps of one pass; the longest known way is a removal, which reads what is left before each step and after it.
-const MAX_STEPS: u32 = 48;
+const MAX_STEPS: u32 = 64;
 
 /// How an action ended.
 enum Acted {
@@ -244,6 +244,7 @@ impl<'a> Pass<'a> {
             finalizer: self.finalizer,
             removal: self.removal.as_ref(),
             deletion_workloads: self.module.spec.deletion_workloads(),
+            deletion_crds: self.module.spec.deletion_crds(),
             suspended: self.module.spec.suspend == Some(true),
             upgrade_policy: self.module.spec.upgrade_policy(),
             generation: self.generation,

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::conditions::{Verdict, whole_seconds};
-use crate::api::{ConditionType, State, condition};
+use crate::api::{ConditionType, DeletionCrds, State, condition};
 use crate::facts::{GpuPod, Leavings, first, first_few};
 use crate::plan::{Action, Held, Plan, Protection};
 
@@ -98,11 +98,15 @@ fn work(pods: &[GpuPod]) -> String {
     )
 }
 
-/// The steps of a removal.
+/// The steps of a removal that leaves the CRDs.
 const STEPS: usize = 8;
 
 /// Which step is taken, and what it is about.
 fn progress(report: &Report<'_>) -> String {
+    let steps = match report.deletion_crds {
+        DeletionCrds::Keep => STEPS,
+        DeletionCrds::Delete => STEPS + 1,
+    };
     let (step, doing) = match report.plan {
         Plan::Act(Action::Clear { what, objects }) => {
             let names = first_few(objects.iter().map(|leftover| &leftover.object));
@@ -116,11 +120,11 @@ fn progress(report: &Report<'_>) -> String {
             (step, format!("{doing} ({})", first_few(names.iter())))
         }
         Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. }) => {
-            (STEPS, "the GpuModule itself is going".to_owned())
+            (steps, "the GpuModule itself is going".to_owned())
         }
         _ => (3, "the Helm release is being uninstalled".to_owned()),
     };
-    format!("step {step} of {STEPS} of the removal: {doing}")
+    format!("step {step} of {steps} of the removal: {doing}")
 }
 
 const fn step(what: Leavings) -> (usize, &'static str) {
@@ -135,5 +139,6 @@ const fn step(what: Leavings) -> (usize, &'static str) {
         Leavings::Hooks => (6, "what is left of Helm's hooks is being deleted"),
         Leavings::Nodes => (7, "labels and annotations are being taken off nodes"),
         Leavings::Namespace => (8, "the namespace is going"),
+        Leavings::Crds => (9, "CustomResourceDefinitions are being deleted"),
     }
 }

@@ -146,7 +146,7 @@ fn objects_hooks_and_roles_land_in_their_scope() {
     assert_eq!(
         lines(&rights.cluster.used),
         [
-            "apiextensions.k8s.io/customresourcedefinitions [widgets.example.com] create,get,patch",
+            "apiextensions.k8s.io/customresourcedefinitions [widgets.example.com] create,delete,get,patch",
             "example.com/widgets [] create,delete,get,list,patch,watch",
             "rbac.authorization.k8s.io/clusterroles [] create,delete,get,list,patch,watch",
         ]

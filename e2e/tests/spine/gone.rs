@@ -1,5 +1,6 @@
 //! A deletion leaves the cluster as it was before the install.
 
+mod crds;
 mod inventory;
 
 use anyhow::{Result, ensure};

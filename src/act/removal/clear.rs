@@ -10,6 +10,7 @@ use crate::act::Actor;
 use crate::api::FIELD_MANAGER;
 use crate::facts::{Leftover, Remedy};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+use crate::observe;
 
 /// Objects that are changed or deleted at once.
 const AT_ONCE: usize = 8;
@@ -36,7 +37,11 @@ impl Actor {
         let api: Api<DynamicObject> = served.api(&self.client, object.namespace.as_deref());
         let result = match remedy {
             Remedy::Wait => Ok(()),
-            Remedy::Delete => {
+            Remedy::DeleteUnused(instances) if observe::is_in_use(&self.client, instances).await? => {
+                tracing::info!(%object, "it is in use again and stays");
+                return Ok(());
+            }
+            Remedy::Delete | Remedy::DeleteUnused(_) => {
                 let params = DeleteParams {
                     propagation_policy: Some(PropagationPolicy::Background),
                     preconditions: Some(Preconditions {

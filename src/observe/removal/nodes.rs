@@ -6,17 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
+use super::pages;
 use crate::drift::{Kind, ObjectRef};
 use crate::facts::{Left, Leftover, Remedy};
-use crate::kube_api::{API_DEADLINE, ApiError, deadline};
-
-/// Nodes that are asked for at a time: a node's metadata is some kilobytes.
-const PAGE: u32 = 500;
+use crate::kube_api::ApiError;
 
 /// Prefixes of what NVIDIA's programs set.
 const NVIDIA: &str = "nvidia.com/";
@@ -39,17 +36,11 @@ const PROGRAMS: [&str; 8] = [
 /// What is on the nodes.
 pub(super) async fn labels(client: &Client, others_label: bool) -> Result<Left, ApiError> {
     let nodes = Api::<Node>::all(client.clone());
-    let mut left = Left::default();
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = deadline(API_DEADLINE, "list Nodes", nodes.list_metadata(&params)).await?;
-        left.objects
-            .extend(page.items.iter().filter_map(|node| strip(node, others_label)));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(left),
-        }
-    }
+    let all = pages(&nodes, "list Nodes").await?;
+    Ok(Left {
+        objects: all.iter().filter_map(|node| strip(node, others_label)).collect(),
+        stays: Vec::new(),
+    })
 }
 
 fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover> {

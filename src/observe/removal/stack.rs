@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt as _};
 
-use super::{gone, list, list_there};
+use super::{Uids, dependents, gone, list, list_there};
 use crate::api::RELEASE_NAMESPACE;
 use crate::drift::Kind;
 use crate::facts::{DaemonSetRole, HelmOwner, Left, Leftover, Remedy};
@@ -37,11 +37,17 @@ const HOOK_RIGHTS: [[&str; 3]; 2] = [
     ],
 ];
 
-/// NVIDIA's own objects of the release, and the DaemonSets. Kubernetes removes the latter with the former, where nothing is amiss.
-pub(super) async fn objects(client: &Client) -> Result<Left, ApiError> {
-    let mut left = Left::default();
-    for kind in [nvidia::cluster_policy(), nvidia::nvidia_driver()] {
+/// NVIDIA's own objects of the release and the DaemonSets; once these are gone, what else they had. Kubernetes removes all of it with the
+/// former, where nothing is amiss.
+pub(super) async fn objects(client: &Client, is_open: bool) -> Result<Left, ApiError> {
+    let (mut left, mut living) = (Left::default(), Uids::new());
+    for kind in [
+        nvidia::cluster_policy(),
+        nvidia::gpu_cluster(),
+        nvidia::nvidia_driver(),
+    ] {
         let objects = list(client, &kind).await?;
+        living.extend(objects.iter().filter_map(|object| object.uid()));
         let ours = objects.iter().filter(|object| {
             reduce::owner(&object.metadata).is_some_and(|owner| HelmOwner::is_module_release(&owner))
         });
@@ -57,6 +63,9 @@ pub(super) async fn objects(client: &Client) -> Result<Left, ApiError> {
         .filter(|set| matches!(reduce::daemon_set(set), Some(DaemonSetRole::OfRelease(_))));
     left.objects
         .extend(ours.map(|set| gone(set, Kind::new("apps/v1", "DaemonSet"))));
+    if left.objects.is_empty() {
+        left.objects = dependents::orphaned(client, &living, is_open).await?;
+    }
     Ok(left)
 }
 

@@ -90,3 +90,26 @@ fn labels_stay_where_somebody_else_runs_the_stack() {
     case.observed.policies = vec![fixtures::policy(None, None)];
     assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
 }
+
+#[test]
+fn crds_stay_unless_the_spec_says_otherwise() {
+    let mut case = left(Leavings::Crds, Remedy::Delete);
+    assert!(matches!(
+        case.plan(),
+        Plan::Act(Action::Clear {
+            what: Leavings::Crds,
+            ..
+        })
+    ));
+    case.deletion_crds = DeletionCrds::Keep;
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn crds_that_somebody_else_needs_hold_nothing_up() {
+    let mut case = left(Leavings::Crds, Remedy::Delete);
+    let crds = case.observed.left.get_mut(&Leavings::Crds).unwrap();
+    crds.objects.clear();
+    crds.stays = vec!["the CRDs of NVIDIA, since somebody else has ClusterPolicy other".to_owned()];
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}

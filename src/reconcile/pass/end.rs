@@ -83,6 +83,7 @@ impl Pass<'_> {
             observed: &self.observed,
             plan,
             waiting: &waiting,
+            deletion_crds: self.module.spec.deletion_crds(),
             protection: plan::protection(&self.situation(now)),
             failure: self.failure(plan),
             ended: &self.memory.ended,

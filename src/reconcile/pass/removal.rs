@@ -1,7 +1,8 @@
 //! The steps of a pass that are about a removal.
 
 use super::Pass;
-use crate::facts::{Leavings, NeighbourKind, SurroundingNamespace};
+use crate::api::DeletionCrds;
+use crate::facts::{NeighbourKind, SurroundingNamespace};
 use crate::kube_api::ApiError;
 use crate::observe;
 use crate::plan::Reading;
@@ -21,10 +22,9 @@ impl Pass<'_> {
                 let around = self.observed.surroundings.as_ref();
                 let namespace = around.map_or(SurroundingNamespace::Absent, |around| around.namespace);
                 let mut neighbours = self.observed.neighbours.iter();
-                let others_label =
-                    neighbours.any(|neighbour| neighbour.kind == NeighbourKind::NodeFeatureDiscovery);
-                let left =
-                    observe::left(client, what, self.removal.as_ref(), namespace, others_label).await?;
+                let others_nfd =
+                    neighbours.find(|neighbour| neighbour.kind == NeighbourKind::NodeFeatureDiscovery);
+                let left = observe::left(client, what, self.removal.as_ref(), namespace, others_nfd).await?;
                 self.observed.left.insert(what, left);
             }
             Reading::GpuWork | Reading::MaintenanceWindow => {}
@@ -34,8 +34,12 @@ impl Pass<'_> {
 
     /// Tells by a last Event what stays and what nobody in the cluster can take away.
     pub(super) async fn say_farewell(&self) {
-        let stays = self.observed.left.get(&Leavings::Namespace);
-        let stays: Vec<_> = stays.iter().flat_map(|left| left.stays.iter().cloned()).collect();
+        let mut stays = Vec::new();
+        if self.module.spec.deletion_crds() == DeletionCrds::Keep {
+            stays.push("the CRDs of NVIDIA and of Node Feature Discovery".to_owned());
+        }
+        let left = self.observed.left.values();
+        stays.extend(left.flat_map(|left| left.stays.iter().cloned()));
         self.context.publisher.tell_removal(self.module, &stays).await;
     }
 }
