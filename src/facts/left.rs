@@ -25,11 +25,13 @@ pub enum Leavings {
     Namespace,
     /// CRDs that the charts brought.
     Crds,
+    /// The operator's own rights in the namespace, where that stays.
+    Rights,
 }
 
 impl Leavings {
     /// Every kind of thing.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::DriverUpgrades,
         Self::Cordons,
         Self::Stack,
@@ -38,6 +40,7 @@ impl Leavings {
         Self::Nodes,
         Self::Namespace,
         Self::Crds,
+        Self::Rights,
     ];
 }
 

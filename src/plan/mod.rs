@@ -35,13 +35,14 @@ use crate::api::{
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::{Observed, Orphans, Removal};
+use crate::facts::{Leavings, Observed, Orphans, Removal};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 
 pub use action::{Action, Cause, LeftBy, Obstacle};
 pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
+pub use deletion::{Refusable, Refused, stays};
 pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
@@ -81,6 +82,10 @@ pub struct Situation<'a> {
     pub removal: Option<&'a Removal>,
     /// `spec.deletion.workloads`.
     pub deletion_workloads: DeletionWorkloads,
+    /// UID of the GpuModule.
+    pub uid: &'a str,
+    /// What the API server has refused to take away.
+    pub refused: &'a Refused,
     /// `spec.deletion.crds`.
     pub deletion_crds: DeletionCrds,
     /// `spec.suspend`.
@@ -181,6 +186,15 @@ pub enum Wait {
     Drivers,
     /// These nodes, whose labels are to be taken off before the GpuModule goes.
     NodeLabels(Vec<String>),
+    /// The next try to take these objects away, which the API server refuses.
+    Refused {
+        /// Of which kind of thing.
+        what: Leavings,
+        /// The objects.
+        names: Vec<String>,
+        /// One of the refusals, in words.
+        why: String,
+    },
 }
 
 /// Decides the next step.

@@ -127,7 +127,7 @@ impl<'a> Pass<'a> {
             removal: module
                 .annotations()
                 .get(ANNOTATION_REMOVAL)
-                .map(|note| Removal::parse(note)),
+                .and_then(|note| Removal::parse(note, &memory.uid)),
             memory,
         }
     }
@@ -245,6 +245,8 @@ impl<'a> Pass<'a> {
             removal: self.removal.as_ref(),
             deletion_workloads: self.module.spec.deletion_workloads(),
             deletion_crds: self.module.spec.deletion_crds(),
+            uid: &self.memory.uid,
+            refused: &self.memory.refused,
             suspended: self.module.spec.suspend == Some(true),
             upgrade_policy: self.module.spec.upgrade_policy(),
             generation: self.generation,

@@ -49,7 +49,8 @@ pub async fn left(
         Leavings::Hooks => stack::hooks(client, is_open).await,
         Leavings::Crds => crds::crds(client, others_nfd).await,
         Leavings::Namespace if is_open => namespace::namespace(client, namespace).await,
-        Leavings::Pods | Leavings::Namespace => Ok(Left::default()),
+        Leavings::Rights if is_open => namespace::rights(client).await,
+        Leavings::Pods | Leavings::Namespace | Leavings::Rights => Ok(Left::default()),
     }
 }
 

@@ -5,11 +5,12 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Namespace, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
 };
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::{Api, Client, ResourceExt as _};
 
 use super::{gone, list_there};
-use crate::api::{LABEL_KYMA_MODULE, RELEASE_NAMESPACE};
+use crate::api::{LABEL_KYMA_MODULE, LABEL_MANAGED_BY, MANAGER, RELEASE_NAMESPACE, RELEASE_ROLE};
 use crate::drift::Kind;
 use crate::facts::{HelmOwner, Left, SurroundingNamespace, first_few};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -49,6 +50,24 @@ pub(super) async fn namespace(client: &Client, namespace: SurroundingNamespace) 
             .iter()
             .map(|namespace| gone(namespace, Kind::new("v1", "Namespace")))
             .collect(),
+        stays: Vec::new(),
+    })
+}
+
+/// The RoleBinding that gives the operator its rights in a namespace that stays.
+pub(super) async fn rights(client: &Client) -> Result<Left, ApiError> {
+    let api = Api::<RoleBinding>::namespaced(client.clone(), RELEASE_NAMESPACE);
+    let what = format!("read RoleBinding {RELEASE_NAMESPACE}/{RELEASE_ROLE}");
+    let read = found(deadline(API_DEADLINE, what, api.get_metadata(RELEASE_ROLE)).await)?;
+    let ours = read.filter(|binding| {
+        binding
+            .labels()
+            .get(LABEL_MANAGED_BY)
+            .is_some_and(|by| by == MANAGER)
+    });
+    let kind = Kind::new("rbac.authorization.k8s.io/v1", "RoleBinding");
+    Ok(Left {
+        objects: ours.iter().map(|binding| gone(binding, kind.clone())).collect(),
         stays: Vec::new(),
     })
 }

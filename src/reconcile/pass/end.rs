@@ -54,7 +54,8 @@ impl Pass<'_> {
                     | Wait::Step { .. }
                     | Wait::Drivers
                     | Wait::Work
-                    | Wait::NodeLabels(_),
+                    | Wait::NodeLabels(_)
+                    | Wait::Refused { .. },
                 ..
             } => None,
             _ => self.memory.attempts.last(),

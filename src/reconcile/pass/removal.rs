@@ -1,11 +1,11 @@
 //! The steps of a pass that are about a removal.
 
-use super::Pass;
-use crate::api::DeletionCrds;
-use crate::facts::{NeighbourKind, SurroundingNamespace};
+use super::steps::api_failure;
+use super::{Acted, Pass};
+use crate::facts::{Leavings, Leftover, NeighbourKind, SurroundingNamespace};
 use crate::kube_api::ApiError;
 use crate::observe;
-use crate::plan::Reading;
+use crate::plan::{self, Reading, Refusable};
 
 impl Pass<'_> {
     /// Reads what is left, or has to be known before anything goes.
@@ -32,14 +32,37 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Takes away what is left. What the API server refuses is tried again after a pause of its own, and given up in the end.
+    pub(super) async fn clear(&mut self, what: Leavings, objects: &[Leftover]) -> Acted {
+        let Some(mandate) = (self.context.mandates)() else {
+            return Acted::Interrupted;
+        };
+        let results = self.context.actor.clear(mandate, objects).await;
+        let now = self.now();
+        let mut failure = None;
+        for (leftover, result) in objects.iter().zip(results) {
+            let Err(error) = result else { continue };
+            if error.is_about_object() && !error.is_missing_right() {
+                tracing::warn!(object = %leftover.object, %error, "what is left cannot be taken away");
+                let thing = Refusable::of(what, leftover);
+                let why = error.to_string();
+                self.memory.refused.tried(thing, why, now, fastrand::f64());
+            } else {
+                failure.get_or_insert(error);
+            }
+        }
+        failure.map_or(Acted::Done, |error| {
+            self.fail(api_failure(&error));
+            Acted::Failed
+        })
+    }
+
     /// Tells by a last Event what stays and what nobody in the cluster can take away.
     pub(super) async fn say_farewell(&self) {
-        let mut stays = Vec::new();
-        if self.module.spec.deletion_crds() == DeletionCrds::Keep {
-            stays.push("the CRDs of NVIDIA and of Node Feature Discovery".to_owned());
+        // Nothing was taken away where nothing was the module's.
+        if self.removal.is_some() {
+            let stays = plan::stays(&self.situation(self.now()));
+            self.context.publisher.tell_removal(self.module, &stays).await;
         }
-        let left = self.observed.left.values();
-        stays.extend(left.flat_map(|left| left.stays.iter().cloned()));
-        self.context.publisher.tell_removal(self.module, &stays).await;
     }
 }
