@@ -65,8 +65,8 @@ async fn lost_in_the_middle_and_given_back() -> Result<()> {
     .await?;
     ensure!(lab.modules.get_opt("default").await?.is_some(), "it is gone");
 
-    let rules = Patch::Merge(json!({ "rules": complete.rules }));
-    roles.patch(MANAGER, &PatchParams::default(), &rules).await?;
+    let given_back = Patch::Merge(json!({ "rules": complete.rules }));
+    roles.patch(MANAGER, &PatchParams::default(), &given_back).await?;
     install_manifests(&lab.cluster).await?;
     lab.until_gone().await?;
     before
