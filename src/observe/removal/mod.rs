@@ -1,13 +1,11 @@
 //! Reads what a removal has to know and what is left to take away. Asked for by a decision, never watched.
 
 mod crds;
-mod dependents;
 mod drivers;
 mod namespace;
 mod nodes;
 mod stack;
 
-use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use kube::Client;
@@ -26,9 +24,6 @@ pub use drivers::{has_gpu_clusters, unfinished_driver_upgrades};
 
 /// Objects whose metadata is asked for at a time: that of a node is some kilobytes.
 const PAGE: u32 = 500;
-
-/// UIDs of objects.
-type Uids = BTreeSet<String>;
 
 /// What is left of a kind of thing. `others_nfd` is somebody else's Node Feature Discovery, which labels the nodes too.
 pub async fn left(
@@ -75,6 +70,15 @@ async fn list(client: &Client, kind: &ApiResource) -> Result<Vec<DynamicObject>,
     let call = api.list(&all);
     let list = found(deadline(API_DEADLINE, format!("list {}", kind.plural), call).await)?;
     Ok(list.map_or_else(Vec::new, |list| list.items))
+}
+
+/// The metadata of all objects of a kind.
+async fn list_metadata(
+    client: &Client,
+    kind: &ApiResource,
+) -> Result<Vec<PartialObjectMeta<DynamicObject>>, ApiError> {
+    let api = Api::<DynamicObject>::all_with(client.clone(), kind);
+    pages(&api, &format!("list {}", kind.plural)).await
 }
 
 /// The metadata of the objects of a kind in the release's namespace.

@@ -10,7 +10,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
-use crate::gone::inventory::Inventory;
+use crate::inventory::Inventory;
 use crate::lab::{Lab, STEP};
 
 /// The names of NVIDIA's CRDs and of those of Node Feature Discovery.
