@@ -32,7 +32,7 @@ const STORAGE_VERBS: &[&str] = &["create", "delete", "get", "list", "update", "w
 /// What the operator watches in the release namespace to report the truth.
 const WATCH_VERBS: &[&str] = &["get", "list", "watch"];
 
-/// How the operator finds out whether others have put something into the release namespace.
+/// How the operator finds out whether others have put something, of whatever kind, into the release namespace before it deletes that.
 const LIST_VERBS: &[&str] = &["list"];
 /// How the operator takes away what NVIDIA's operator has made, where Kubernetes does not.
 const REMOVE_VERBS: &[&str] = &["delete", "list"];
@@ -86,10 +86,8 @@ impl ReleaseRights {
         used.allow("apps", "deployments", &[], WATCH_VERBS);
         used.allow("", "pods", &[], WATCH_VERBS);
         used.allow("coordination.k8s.io", "leases", &[], LEFT_VERBS);
-        used.allow("", "persistentvolumeclaims", &[], LIST_VERBS);
         used.allow("", "services", &[], REMOVE_VERBS);
-        used.allow("apps", "statefulsets", &[], LIST_VERBS);
-        used.allow("batch", "cronjobs", &[], LIST_VERBS);
+        used.allow("*", "*", &[], LIST_VERBS);
         let used = &mut rights.cluster.used;
         used.allow("node.k8s.io", "runtimeclasses", &[], REMOVE_VERBS);
         rights

@@ -24,7 +24,7 @@ async fn crds(lab: &Lab) -> Result<Vec<String>> {
 }
 
 /// The note of the last Event about the module.
-async fn farewell(lab: &Lab) -> Result<String> {
+pub async fn farewell(lab: &Lab) -> Result<String> {
     let events = Api::<Event>::namespaced(lab.cluster.client(), "default");
     let params = ListParams::default().fields("reason=Removed");
     let mut note = String::new();
