@@ -12,6 +12,11 @@ const NAMED: usize = 5;
 /// Reasons of a deletion that is held.
 const REASONS: [&str; 2] = ["WorkloadsUsingGpu", "WorkUnreadable"];
 
+/// True for a reason of condition `Deleted` that only somebody else can remove.
+pub fn is_held(reason: &str) -> bool {
+    REASONS.contains(&reason)
+}
+
 /// The verdict, and whether a person must act.
 pub struct Deleted {
     pub verdict: Verdict,

@@ -35,6 +35,7 @@ use nodes::Nodes;
 use operands::Operands;
 use sightings::Sighted;
 
+pub use deleted::is_held;
 pub use history::Ended;
 pub use operands::STARTING_LIMIT;
 pub use sightings::Sightings;
@@ -162,11 +163,9 @@ pub fn compute(report: &Report<'_>) -> Computed {
         status,
         recheck,
         // What could not be looked at is not gone.
-        sightings: if sees_all {
-            sighted.remembered()
-        } else {
-            report.sightings.clone()
-        },
+        sightings: sees_all
+            .then(|| sighted.remembered())
+            .unwrap_or_else(|| report.sightings.clone()),
     }
 }
 
