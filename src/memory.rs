@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
-use crate::facts::{Comparison, ExistingRelease, Orphans, WorkFacts};
+use crate::facts::{Comparison, ExistingRelease, Orphans, Removal, WorkFacts};
 use crate::plan::{Attempts, DriftState, Labelled, Refused, Settling, WORK_LOOK};
 use crate::status::{Ended, Sightings};
 
@@ -40,6 +40,8 @@ pub struct Memory {
     pub drift: DriftState,
     /// Labels that were set on nodes or taken off lately.
     pub labelled: Labelled,
+    /// What was noted when the removal began: a GpuModule that is gone can hold no note.
+    pub removal: Option<Removal>,
     /// What the API server has refused to take away.
     pub refused: Refused,
     /// Since when what is wrong was seen, where no object tells it.
@@ -66,6 +68,7 @@ impl Memory {
             orphans: None,
             drift: DriftState::default(),
             labelled: Labelled::default(),
+            removal: None,
             refused: Refused::default(),
             sightings: Sightings::default(),
             ended: Vec::new(),

@@ -20,14 +20,14 @@ mod pause;
 mod pauses;
 mod protection;
 mod recovery;
+mod rehearsal;
 mod release;
 mod route;
 mod unrecorded;
+mod wait;
 mod work;
 
 use jiff::{SignedDuration, Timestamp};
-
-use semver::Version;
 
 use crate::api::{
     AdoptionStatus, DeletionCrds, DeletionWorkloads, DriftMode, Operation, ReleaseStatus, UpgradePolicy,
@@ -35,8 +35,7 @@ use crate::api::{
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::{Leavings, Observed, Orphans, Removal};
-use crate::helm::RevisionStatus;
+use crate::facts::{Observed, Orphans, Removal};
 use crate::nodes::NodeRules;
 
 pub use action::{Action, Cause, LeftBy, Obstacle};
@@ -50,6 +49,8 @@ pub use keep_out::{LabelChange, Labelled, NodeLabel};
 pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
 pub use protection::{Held, Protection, protection};
+pub use rehearsal::{lines, pretend};
+pub use wait::Wait;
 pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
 
 #[cfg(test)]
@@ -164,37 +165,6 @@ pub enum Plan {
     AwaitRemoval(Vec<String>),
     /// Change something.
     Act(Action),
-}
-
-/// What is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// The pause after a failure.
-    Backoff,
-    /// Somebody else's Helm process, or the deadline for it.
-    ForeignOperation(RevisionStatus),
-    /// The namespace of the release to be gone.
-    NamespaceTerminating,
-    /// NVIDIA's controller of a chart on the way, which has to run before the next step.
-    Step {
-        /// The chart that is installed.
-        at: Version,
-    },
-    /// The end of GPU work, before the module is removed; [`protection`] tells it.
-    Work,
-    /// What keeps a change of the driver's mode from the nodes; [`waiting`] tells it.
-    Drivers,
-    /// These nodes, whose labels are to be taken off before the GpuModule goes.
-    NodeLabels(Vec<String>),
-    /// The next try to take these objects away, which the API server refuses.
-    Refused {
-        /// Of which kind of thing.
-        what: Leavings,
-        /// The objects.
-        names: Vec<String>,
-        /// One of the refusals, in words.
-        why: String,
-    },
 }
 
 /// Decides the next step.

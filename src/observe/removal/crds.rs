@@ -68,13 +68,13 @@ pub(super) async fn crds(client: &Client, others_nfd: Option<&Neighbour>) -> Res
             one(client, crd, &mut of_family).await?;
         }
         if of_family.stays.is_empty() {
-            // What is left of the kinds goes before the kinds themselves.
-            let (kinds, instances): (Vec<_>, Vec<_>) = of_family
-                .objects
-                .into_iter()
-                .partition(|leftover| leftover.object.kind == ObjectRef::crd("").kind);
-            let due = if instances.is_empty() { kinds } else { instances };
-            left.objects.extend(due);
+            // A kind waits for what is left of it to end.
+            let ends = of_family.objects.iter().any(|leftover| {
+                leftover.remedy == Remedy::Wait && leftover.object.kind != ObjectRef::crd("").kind
+            });
+            let due = of_family.objects.into_iter();
+            left.objects
+                .extend(due.filter(|leftover| !ends || !matches!(leftover.remedy, Remedy::DeleteUnused(_))));
         } else {
             let whose = first_few(of_family.stays.iter());
             let words = family.words();
@@ -116,6 +116,7 @@ async fn one(
             leftover.remedy = Remedy::DeleteUnused(instances);
         }
     }
+    // After what is left of the kind.
     left.objects.push(leftover);
     Ok(())
 }
