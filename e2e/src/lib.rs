@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod demo;
 pub mod interrupt;
 pub mod manager;
+pub mod manifests;
 pub mod pki;
 pub mod rbac;
 pub mod render;
