@@ -24,7 +24,7 @@ pub const TRAPS: &[Trap] = &[
                 set_image(
                     files,
                     &format!("registry.example/gpu-manager:0.1.0@sha256:{:064}", 0),
-                )
+                );
             },
         ],
     },
@@ -35,8 +35,8 @@ pub const TRAPS: &[Trap] = &[
             |files| container(files, |containers| containers[0]["name"] = json!("operator")),
             |files| {
                 container(files, |containers| {
-                    containers.insert(0, json!({ "name": "proxy", "image": "a/b:1" }))
-                })
+                    containers.insert(0, json!({ "name": "proxy", "image": "a/b:1" }));
+                });
             },
         ],
     },
@@ -50,7 +50,7 @@ pub const TRAPS: &[Trap] = &[
                     files,
                     "IMAGE_CONTAINER_TOOLKIT",
                     "nvcr.io/nvidia/k8s/container-toolkit",
-                )
+                );
             },
             |files| set_variable(files, "IMAGE_GPU_OPERATOR", "nvcr.io/nvidia/gpu-operator:latest"),
         ],

@@ -1,4 +1,4 @@
-//! Traps in what Kyma reads about the module.
+//! Traps in the ModuleTemplate.
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::manifests::{DEFAULT_CR, Flavour};
@@ -18,18 +18,18 @@ pub const TRAPS: &[Trap] = &[
             |files| {
                 files.edit_template(|template| {
                     template["metadata"]["annotations"]["operator.kyma-project.io/is-cluster-scoped"] =
-                        json!("false")
-                })
+                        json!("false");
+                });
             },
             |files| {
                 files.edit_template(|template| {
-                    template["metadata"]["labels"]["operator.kyma-project.io/module-name"] = json!("gpus")
-                })
+                    template["metadata"]["labels"]["operator.kyma-project.io/module-name"] = json!("gpus");
+                });
             },
             |files| files.edit_template(|template| template["spec"]["moduleName"] = json!("gpu2")),
             |files| files.edit_template(|template| template["spec"]["version"] = json!("v0.1.0")),
             |files| {
-                files.edit_template(|template| template["spec"]["data"]["spec"] = json!({ "suspend": true }))
+                files.edit_template(|template| template["spec"]["data"]["spec"] = json!({ "suspend": true }));
             },
             |files| {
                 files.edit_template(|template| {
@@ -37,8 +37,8 @@ pub const TRAPS: &[Trap] = &[
                         template["spec"]
                             .as_object_mut()
                             .and_then(|spec| spec.remove("descriptor")),
-                    )
-                })
+                    );
+                });
             },
         ],
     },
@@ -47,11 +47,12 @@ pub const TRAPS: &[Trap] = &[
         avoided: the_manager_is_in_the_manifest,
         ways_in: &[
             |files| {
-                files.edit_template(|template| template["spec"]["manager"]["name"] = json!("gpu-operator"))
+                files.edit_template(|template| template["spec"]["manager"]["name"] = json!("gpu-operator"));
             },
             |files| {
-                files
-                    .edit_template(|template| template["spec"]["manager"]["namespace"] = json!("kyma-system"))
+                files.edit_template(|template| {
+                    template["spec"]["manager"]["namespace"] = json!("kyma-system")
+                });
             },
             |files| files.edit_config(|config| config["manager"]["kind"] = json!("StatefulSet")),
         ],
@@ -69,12 +70,12 @@ pub const TRAPS: &[Trap] = &[
                 });
             },
             |files| {
-                files.edit_config(|config| config["associatedResources"][0]["version"] = json!("v1beta1"))
+                files.edit_config(|config| config["associatedResources"][0]["version"] = json!("v1beta1"));
             },
             |files| {
                 files.each("CustomResourceDefinition", |crd| {
-                    crd["spec"]["names"]["plural"] = json!("gpumodulelist")
-                })
+                    crd["spec"]["names"]["plural"] = json!("gpumodulelist");
+                });
             },
         ],
     },
@@ -85,70 +86,28 @@ pub const TRAPS: &[Trap] = &[
             |files| {
                 files.edit_template(|template| {
                     template["spec"]["resources"][0]["link"] =
-                        json!("https://git.example/0.1.0/gpu-manager.yaml")
-                })
+                        json!("https://git.example/0.1.0/gpu-manager.yaml");
+                });
             },
             |files| {
-                files.edit_template(|template| template["spec"]["resources"][0]["name"] = json!("manifest"))
+                files.edit_template(|template| template["spec"]["resources"][0]["name"] = json!("manifest"));
             },
             |files| {
                 files.edit_template(|template| {
-                    template["spec"]["info"]["repository"] = json!("http://git.example")
-                })
+                    template["spec"]["info"]["repository"] = json!("http://git.example");
+                });
             },
             |files| {
                 files.edit_config(|config| {
-                    config["resources"][0]["link"] = json!("https://git.example/gpu-manager.yaml")
-                })
-            },
-        ],
-    },
-    Trap {
-        name: "modulectl's configuration",
-        avoided: the_configuration_is_of_modulectls_form,
-        ways_in: &[
-            |files| files.edit_config(|config| config["manifest"] = json!("/dist/gpu-manager.yaml")),
-            |files| files.edit_config(|config| config["manifest"] = json!("gpu-manager-community.yaml")),
-            |files| files.edit_config(|config| config["defaultCR"] = json!("gpu.yaml")),
-            |files| files.edit_config(|config| config["name"] = json!("gpu")),
-            |files| files.edit_config(|config| config["version"] = json!("0.1.1")),
-            |files| files.edit_config(|config| config["icons"] = json!([])),
-            |files| files.edit_config(|config| config["securityScanEnabled"] = json!(true)),
-        ],
-    },
-    Trap {
-        name: "ModuleReleaseMeta",
-        avoided: the_release_meta_is_of_kymas_form,
-        ways_in: &[
-            |files| files.edit_release_meta(|meta| meta["spec"]["mandatory"] = json!({ "version": "0.1.0" })),
-            |files| files.edit_release_meta(|meta| meta["spec"]["channels"][0]["channel"] = json!("fast-1")),
-            |files| {
-                files.edit_release_meta(|meta| {
-                    meta["spec"]["ocmComponentName"] = json!("kyma-project.io/module/other")
-                })
-            },
-        ],
-    },
-    Trap {
-        name: "Downtime",
-        avoided: the_downtime_is_the_same_everywhere,
-        ways_in: &[
-            |files| files.edit_template(|template| template["spec"]["requiresDowntime"] = json!(true)),
-            |files| {
-                files.edit_config(|config| {
-                    drop(
-                        config
-                            .as_object_mut()
-                            .and_then(|config| config.remove("requiresDowntime")),
-                    )
-                })
+                    config["resources"][0]["link"] = json!("https://git.example/gpu-manager.yaml");
+                });
             },
         ],
     },
 ];
 
 /// A version as ModuleTemplate takes it: one word at most behind the numbers, and no digit in front of it.
-fn is_version(text: &str) -> bool {
+pub fn is_version(text: &str) -> bool {
     Version::parse(text).is_ok_and(|version| {
         let word = version.pre.as_str();
         version.build.is_empty()
@@ -166,7 +125,8 @@ fn is_module_name(text: &str) -> bool {
     text.len() <= 64 && words(text)
 }
 
-fn text(value: &Value) -> &str {
+/// A text; empty where there is none.
+pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
@@ -279,70 +239,5 @@ fn links_lead_to_files_of_this_release(files: &Files) -> Result<()> {
             );
         }
     }
-    Ok(())
-}
-
-fn the_configuration_is_of_modulectls_form(files: &Files) -> Result<()> {
-    let config = files.config();
-    let (host, path) = text(&config["name"])
-        .split_once('/')
-        .context("its name has no path")?;
-    ensure!(host.contains('.'), "its name begins with no host");
-    let module = files.template()["spec"]["moduleName"].clone();
-    ensure!(
-        path.rsplit('/').next().is_some_and(|last| module == last),
-        "its name does not end with the module's"
-    );
-    ensure!(
-        config["version"] == files.template()["spec"]["version"],
-        "its version is {}",
-        config["version"]
-    );
-    // Relative to the file.
-    ensure!(
-        config["manifest"] == Flavour::Managed.file() && config["defaultCR"] == DEFAULT_CR,
-        "its files"
-    );
-    let icon = &config["icons"][0];
-    ensure!(
-        icon["name"] == "module-icon" && text(&icon["link"]).starts_with("https://"),
-        "its icon is {icon}"
-    );
-    // With a scan it wants a team of Kyma's.
-    ensure!(
-        config["securityScanEnabled"] == false && config.get("team").is_none(),
-        "its scan"
-    );
-    Ok(())
-}
-
-fn the_release_meta_is_of_kymas_form(files: &Files) -> Result<()> {
-    let spec = files.release_meta()["spec"].clone();
-    ensure!(spec.get("mandatory").is_none(), "nobody has to have it");
-    ensure!(
-        spec["moduleName"] == files.template()["spec"]["moduleName"],
-        "the module's name"
-    );
-    ensure!(
-        spec["ocmComponentName"] == files.config()["name"],
-        "the component's name"
-    );
-    let channels = spec["channels"].as_array().context("no channels")?;
-    for channel in channels {
-        let name = text(&channel["channel"]);
-        let letters = (3..=32).contains(&name.len()) && name.chars().all(|c| c.is_ascii_lowercase());
-        ensure!(letters && is_version(text(&channel["version"])), "{channel}");
-    }
-    Ok(())
-}
-
-fn the_downtime_is_the_same_everywhere(files: &Files) -> Result<()> {
-    let of_template = files.template()["spec"]["requiresDowntime"]
-        .as_bool()
-        .context("not in the template")?;
-    let of_config = files.config()["requiresDowntime"]
-        .as_bool()
-        .context("not in the configuration")?;
-    ensure!(of_template == of_config);
     Ok(())
 }

@@ -16,13 +16,13 @@ pub const TRAPS: &[Trap] = &[
         ways_in: &[
             |files| {
                 files.each("PriorityClass", |class| {
-                    class["metadata"]["labels"]["kyma-project.io/module"] = json!("gpu-manager")
-                })
+                    class["metadata"]["labels"]["kyma-project.io/module"] = json!("gpu-manager");
+                });
             },
             |files| {
                 files.each("Deployment", |deployment| {
-                    unlabel(&mut deployment["spec"]["template"], "kyma-project.io/module")
-                })
+                    unlabel(&mut deployment["spec"]["template"], "kyma-project.io/module");
+                });
             },
             |files| files.edit_default_cr(|module| unlabel(module, "kyma-project.io/module")),
         ],
@@ -33,13 +33,13 @@ pub const TRAPS: &[Trap] = &[
         ways_in: &[
             |files| {
                 files.each("CustomResourceDefinition", |crd| {
-                    unlabel(crd, "app.kubernetes.io/component")
-                })
+                    unlabel(crd, "app.kubernetes.io/component");
+                });
             },
             |files| {
                 files.each("NetworkPolicy", |policy| {
-                    unlabel(policy, "app.kubernetes.io/name")
-                })
+                    unlabel(policy, "app.kubernetes.io/name");
+                });
             },
         ],
     },
@@ -49,18 +49,18 @@ pub const TRAPS: &[Trap] = &[
         ways_in: &[
             |files| {
                 files.each("Deployment", |deployment| {
-                    deployment["metadata"]["labels"]["app.kubernetes.io/version"] = json!("0.0.1")
-                })
+                    deployment["metadata"]["labels"]["app.kubernetes.io/version"] = json!("0.0.1");
+                });
             },
             |files| {
                 files.each("ServiceAccount", |account| {
-                    unlabel(account, "app.kubernetes.io/version")
-                })
+                    unlabel(account, "app.kubernetes.io/version");
+                });
             },
             |files| {
                 files.edit_default_cr(|module| {
-                    module["metadata"]["labels"]["app.kubernetes.io/version"] = json!("0.1.0")
-                })
+                    module["metadata"]["labels"]["app.kubernetes.io/version"] = json!("0.1.0");
+                });
             },
         ],
     },
@@ -77,8 +77,8 @@ pub const TRAPS: &[Trap] = &[
         avoided: network_policies_have_kymas_names,
         ways_in: &[|files| {
             files.each("NetworkPolicy", |policy| {
-                policy["metadata"]["name"] = json!("allow-to-apiserver")
-            })
+                policy["metadata"]["name"] = json!("allow-to-apiserver");
+            });
         }],
     },
     Trap {
@@ -91,7 +91,7 @@ pub const TRAPS: &[Trap] = &[
                     "Deployment",
                     "/spec/selector/matchLabels",
                     "app.kubernetes.io/part-of",
-                )
+                );
             },
             |files| {
                 select(
@@ -99,7 +99,7 @@ pub const TRAPS: &[Trap] = &[
                     "Deployment",
                     "/spec/selector/matchLabels",
                     "app.kubernetes.io/version",
-                )
+                );
             },
             |files| {
                 select(
@@ -107,7 +107,7 @@ pub const TRAPS: &[Trap] = &[
                     "NetworkPolicy",
                     "/spec/podSelector/matchLabels",
                     "app.kubernetes.io/component",
-                )
+                );
             },
             |files| {
                 files.each("Deployment", |deployment| {

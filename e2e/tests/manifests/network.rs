@@ -37,8 +37,8 @@ pub const TRAPS: &[Trap] = &[
         ways_in: &[
             |files| {
                 policy(files, "allow-metrics", |policy| {
-                    policy["spec"]["ingress"][0]["from"] = json!([])
-                })
+                    policy["spec"]["ingress"][0]["from"] = json!([]);
+                });
             },
             |files| {
                 policy(files, "allow-metrics", |policy| {
@@ -55,18 +55,18 @@ pub const TRAPS: &[Trap] = &[
         ways_in: &[
             |files| {
                 policy(files, "allow-to-dns", |policy| {
-                    policy["spec"]["egress"][0]["ports"] = json!([])
-                })
+                    policy["spec"]["egress"][0]["ports"] = json!([]);
+                });
             },
             |files| {
                 policy(files, "allow-to-apiserver", |policy| {
-                    policy["spec"]["egress"] = json!([{}])
-                })
+                    policy["spec"]["egress"] = json!([{}]);
+                });
             },
             |files| {
                 policy(files, "allow-to-apiserver", |policy| {
-                    policy["spec"]["policyTypes"] = json!(["Egress", "Ingress"])
-                })
+                    policy["spec"]["policyTypes"] = json!(["Egress", "Ingress"]);
+                });
             },
         ],
     },
@@ -84,7 +84,7 @@ fn policy(files: &mut Files, purpose: &str, change: impl Fn(&mut Value)) {
 fn without(files: &mut Files, purpose: &str) {
     for flavour in MANIFESTS {
         files.edit(flavour, |all| {
-            all.retain(|object| object["metadata"]["labels"]["purpose"] != purpose)
+            all.retain(|object| object["metadata"]["labels"]["purpose"] != purpose);
         });
     }
 }

@@ -23,7 +23,8 @@ pub const TRAPS: &[Trap] = &[
                 });
             },
             |files| {
-                files.add(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "late" } }))
+                files
+                    .add(&json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "late" } }));
             },
         ],
     },
@@ -32,10 +33,10 @@ pub const TRAPS: &[Trap] = &[
         avoided: the_manager_is_the_only_workload,
         ways_in: &[
             |files| {
-                files.add(&json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "other" } }))
+                files.add(&json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "other" } }));
             },
             |files| {
-                files.add(&json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "other" } }))
+                files.add(&json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "other" } }));
             },
             |files| files.drop("Deployment"),
         ],
@@ -45,12 +46,12 @@ pub const TRAPS: &[Trap] = &[
         avoided: the_release_namespace_is_nowhere,
         ways_in: &[
             |files| {
-                files.add(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "gpu-operator" } }))
+                files.add(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "gpu-operator" } }));
             },
             |files| {
                 files.each("ServiceAccount", |account| {
-                    account["metadata"]["namespace"] = json!("gpu-operator")
-                })
+                    account["metadata"]["namespace"] = json!("gpu-operator");
+                });
             },
         ],
     },
@@ -64,23 +65,23 @@ pub const TRAPS: &[Trap] = &[
                         policy["metadata"]
                             .as_object_mut()
                             .and_then(|meta| meta.remove("namespace")),
-                    )
-                })
+                    );
+                });
             },
             |files| {
                 files.each("ClusterRoleBinding", |binding| {
-                    binding["subjects"][0]["namespace"] = json!("default")
-                })
+                    binding["subjects"][0]["namespace"] = json!("default");
+                });
             },
             |files| {
                 files.each("Deployment", |deployment| {
-                    deployment["metadata"]["namespace"] = json!("kyma")
-                })
+                    deployment["metadata"]["namespace"] = json!("kyma");
+                });
             },
             |files| {
                 files.each("ClusterRole", |role| {
-                    role["metadata"]["namespace"] = json!("kyma-system")
-                })
+                    role["metadata"]["namespace"] = json!("kyma-system");
+                });
             },
         ],
     },
@@ -89,7 +90,7 @@ pub const TRAPS: &[Trap] = &[
         avoided: every_object_is_there_once,
         ways_in: &[|files| {
             files.edit(Flavour::Managed, |all| {
-                all.push(all.last().cloned().unwrap_or_default())
+                all.push(all.last().cloned().unwrap_or_default());
             });
         }],
     },
@@ -104,8 +105,8 @@ pub const TRAPS: &[Trap] = &[
             },
             |files| {
                 files.edit(Flavour::Community, |all| {
-                    all.retain(|object| object["kind"] != "Namespace")
-                })
+                    all.retain(|object| object["kind"] != "Namespace");
+                });
             },
         ],
     },

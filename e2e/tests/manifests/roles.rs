@@ -17,18 +17,18 @@ pub const TRAPS: &[Trap] = &[
             |files| rule(files, "kyma-gpu-view", |rules| drop(rules.pop())),
             |files| {
                 rule(files, "kyma-gpu-view", |rules| {
-                    rules[0]["verbs"] = json!(["get", "list"])
-                })
+                    rules[0]["verbs"] = json!(["get", "list"]);
+                });
             },
             |files| {
                 rule(files, "kyma-gpu-view", |rules| {
-                    rules[0]["verbs"] = json!(["get", "list", "watch", "patch"])
-                })
+                    rules[0]["verbs"] = json!(["get", "list", "watch", "patch"]);
+                });
             },
             |files| {
                 rule(files, "kyma-gpu-view", |rules| {
-                    rules.push(json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }))
-                })
+                    rules.push(json!({ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get"] }));
+                });
             },
             |files| aggregate(files, "kyma-gpu-view", "edit"),
         ],
@@ -39,13 +39,14 @@ pub const TRAPS: &[Trap] = &[
         ways_in: &[
             |files| {
                 rule(files, "kyma-gpu-edit", |rules| {
-                    rules[0]["verbs"] = json!(["create", "delete", "get", "list", "patch", "update", "watch"])
-                })
+                    rules[0]["verbs"] =
+                        json!(["create", "delete", "get", "list", "patch", "update", "watch"]);
+                });
             },
             |files| {
                 rule(files, "kyma-gpu-edit", |rules| {
-                    rules[1]["verbs"] = json!(["get", "patch"])
-                })
+                    rules[1]["verbs"] = json!(["get", "patch"]);
+                });
             },
             |files| {
                 rule(files, "kyma-gpu-edit", |rules| {

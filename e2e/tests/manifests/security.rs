@@ -12,44 +12,44 @@ pub const TRAPS: &[Trap] = &[
         name: "Rights of the Pod",
         avoided: the_pod_is_confined,
         ways_in: &[
-            |files| set(files, "/spec/securityContext/runAsUser", json!(0)),
-            |files| set(files, "/spec/securityContext/runAsNonRoot", json!(false)),
+            |files| set(files, "/spec/securityContext/runAsUser", &json!(0)),
+            |files| set(files, "/spec/securityContext/runAsNonRoot", &json!(false)),
             |files| {
                 set(
                     files,
                     "/spec/securityContext/seccompProfile/type",
-                    json!("Unconfined"),
-                )
+                    &json!("Unconfined"),
+                );
             },
             |files| {
                 set(
                     files,
                     "/spec/containers/0/securityContext/readOnlyRootFilesystem",
-                    json!(false),
-                )
+                    &json!(false),
+                );
             },
             |files| {
                 set(
                     files,
                     "/spec/containers/0/securityContext/allowPrivilegeEscalation",
-                    json!(true),
-                )
+                    &json!(true),
+                );
             },
             |files| {
                 set(
                     files,
                     "/spec/containers/0/securityContext/capabilities",
-                    json!({ "drop": ["ALL"], "add": ["NET_ADMIN"] }),
-                )
+                    &json!({ "drop": ["ALL"], "add": ["NET_ADMIN"] }),
+                );
             },
-            |files| set(files, "/spec/hostNetwork", json!(true)),
-            |files| set(files, "/spec/containers/0/ports/0/hostPort", json!(8080)),
+            |files| set(files, "/spec/hostNetwork", &json!(true)),
+            |files| set(files, "/spec/containers/0/ports/0/hostPort", &json!(8080)),
             |files| {
                 set(
                     files,
                     "/spec/initContainers",
-                    json!([{ "name": "init", "image": "a/b:1" }]),
-                )
+                    &json!([{ "name": "init", "image": "a/b:1" }]),
+                );
             },
         ],
     },
@@ -57,87 +57,27 @@ pub const TRAPS: &[Trap] = &[
         name: "Volumes",
         avoided: only_bounded_empty_folders_are_writable,
         ways_in: &[
-            |files| set(files, "/spec/volumes/0", json!({ "name": "tmp", "emptyDir": {} })),
             |files| {
                 set(
                     files,
                     "/spec/volumes/0",
-                    json!({ "name": "tmp", "hostPath": { "path": "/tmp" } }),
-                )
+                    &json!({ "name": "tmp", "emptyDir": {} }),
+                );
+            },
+            |files| {
+                set(
+                    files,
+                    "/spec/volumes/0",
+                    &json!({ "name": "tmp", "hostPath": { "path": "/tmp" } }),
+                );
             },
             |files| {
                 set(
                     files,
                     "/spec/containers/0/volumeMounts/0/mountPath",
-                    json!("/var"),
-                )
+                    &json!("/var"),
+                );
             },
-        ],
-    },
-    Trap {
-        name: "Istio's sidecar",
-        avoided: no_sidecar_is_injected,
-        ways_in: &[|files| set(files, "/metadata/labels/sidecar.istio.io~1inject", json!("true"))],
-    },
-    Trap {
-        name: "Priority",
-        avoided: the_pod_has_kymas_priority,
-        ways_in: &[
-            |files| files.each("PriorityClass", |class| class["value"] = json!(1_000_000_000)),
-            |files| files.each("PriorityClass", |class| class["globalDefault"] = json!(true)),
-            |files| files.drop("PriorityClass"),
-            |files| set(files, "/spec/priorityClassName", json!("system-cluster-critical")),
-        ],
-    },
-    Trap {
-        name: "Two managers",
-        avoided: never_two_at_once,
-        ways_in: &[
-            |files| {
-                files.each("Deployment", |deployment| {
-                    deployment["spec"]["replicas"] = json!(2)
-                })
-            },
-            |files| {
-                files.each("Deployment", |deployment| {
-                    deployment["spec"]["strategy"]["type"] = json!("RollingUpdate")
-                })
-            },
-            |files| set(files, "/spec/containers/0/env", json!([])),
-        ],
-    },
-    Trap {
-        name: "Resources",
-        avoided: resources_are_requested_and_limited,
-        ways_in: &[
-            |files| {
-                set(
-                    files,
-                    "/spec/containers/0/resources/limits",
-                    json!({ "cpu": "1" }),
-                )
-            },
-            |files| {
-                set(
-                    files,
-                    "/spec/containers/0/resources/requests",
-                    json!({ "memory": "128Mi" }),
-                )
-            },
-        ],
-    },
-    Trap {
-        name: "Probes",
-        avoided: both_probes_ask_the_health_port,
-        ways_in: &[
-            |files| {
-                set(
-                    files,
-                    "/spec/containers/0/readinessProbe/httpGet/port",
-                    json!("metrics"),
-                )
-            },
-            |files| set(files, "/spec/containers/0/livenessProbe", Value::Null),
         ],
     },
     Trap {
@@ -155,16 +95,16 @@ pub const TRAPS: &[Trap] = &[
         ways_in: &[
             |files| {
                 files.each("ServiceAccount", |account| {
-                    account["automountServiceAccountToken"] = json!(true)
-                })
+                    account["automountServiceAccountToken"] = json!(true);
+                });
             },
-            |files| set(files, "/spec/serviceAccountName", json!("default")),
+            |files| set(files, "/spec/serviceAccountName", &json!("default")),
         ],
     },
 ];
 
 /// Sets a field of the Pod template in both manifests; adds it where it is not there.
-fn set(files: &mut Files, pointer: &str, value: Value) {
+pub fn set(files: &mut Files, pointer: &str, value: &Value) {
     let (parent, field) = pointer.rsplit_once('/').expect("a JSON pointer");
     let field = field.replace("~1", "/");
     files.each("Deployment", |deployment| {
@@ -179,7 +119,7 @@ fn set(files: &mut Files, pointer: &str, value: Value) {
 }
 
 /// Pods of both manifests with their only container.
-fn pods(files: &Files) -> Result<Vec<(Value, Value)>> {
+pub fn pods(files: &Files) -> Result<Vec<(Value, Value)>> {
     MANIFESTS
         .into_iter()
         .map(|flavour| {
@@ -245,80 +185,6 @@ fn only_bounded_empty_folders_are_writable(files: &Files) -> Result<()> {
         let mounts = container["volumeMounts"].as_array().context("no mounts")?;
         let paths: Vec<_> = mounts.iter().map(|mount| &mount["mountPath"]).collect();
         ensure!(paths == ["/tmp"], "{paths:?}");
-    }
-    Ok(())
-}
-
-/// kyma-system has sidecars, which would stand between the manager and the API server.
-fn no_sidecar_is_injected(files: &Files) -> Result<()> {
-    for (pod, _) in pods(files)? {
-        ensure!(pod["metadata"]["labels"]["sidecar.istio.io/inject"] == "false");
-    }
-    Ok(())
-}
-
-fn the_pod_has_kymas_priority(files: &Files) -> Result<()> {
-    for flavour in MANIFESTS {
-        let class = files.object(flavour, "PriorityClass");
-        ensure!(
-            class["value"] == 2_000_000 && class["globalDefault"] == false,
-            "{class}"
-        );
-        let of_pod = &pod(files, flavour)["spec"]["priorityClassName"];
-        ensure!(*of_pod == class["metadata"]["name"], "the Pod has {of_pod}");
-    }
-    Ok(())
-}
-
-/// A Lease keeps a second one waiting; it needs the names of namespace and Pod.
-fn never_two_at_once(files: &Files) -> Result<()> {
-    for flavour in MANIFESTS {
-        let spec = files.object(flavour, "Deployment")["spec"].clone();
-        ensure!(
-            spec["replicas"] == 1 && spec["strategy"] == json!({ "type": "Recreate" }),
-            "{spec}"
-        );
-    }
-    for (_, container) in pods(files)? {
-        for (name, path) in [
-            ("POD_NAMESPACE", "metadata.namespace"),
-            ("POD_NAME", "metadata.name"),
-        ] {
-            let wanted = json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
-            ensure!(
-                container["env"]
-                    .as_array()
-                    .is_some_and(|all| all.contains(&wanted)),
-                "no {name}"
-            );
-        }
-    }
-    Ok(())
-}
-
-fn resources_are_requested_and_limited(files: &Files) -> Result<()> {
-    for (_, container) in pods(files)? {
-        for kind in ["requests", "limits"] {
-            for resource in ["cpu", "memory"] {
-                ensure!(
-                    container["resources"][kind][resource].is_string(),
-                    "no {kind} of {resource}"
-                );
-            }
-        }
-    }
-    Ok(())
-}
-
-fn both_probes_ask_the_health_port(files: &Files) -> Result<()> {
-    for (_, container) in pods(files)? {
-        for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
-            let asked = &container[probe]["httpGet"];
-            ensure!(
-                *asked == json!({ "path": path, "port": "health" }),
-                "{probe}: {asked}"
-            );
-        }
     }
     Ok(())
 }

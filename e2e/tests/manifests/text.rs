@@ -15,13 +15,13 @@ pub const TRAPS: &[Trap] = &[
         ways_in: &[
             |files| {
                 files.each("CustomResourceDefinition", |crd| {
-                    crd["metadata"]["annotations"] = json!({ "a": "one --- two" })
-                })
+                    crd["metadata"]["annotations"] = json!({ "a": "one --- two" });
+                });
             },
             |files| {
                 files.each("ServiceAccount", |account| {
-                    account["metadata"]["name"] = json!("gpu---manager")
-                })
+                    account["metadata"]["name"] = json!("gpu---manager");
+                });
             },
             |files| files.rewrite(MODULE_CONFIG, |text| format!("---\n{text}")),
         ],
@@ -33,12 +33,12 @@ pub const TRAPS: &[Trap] = &[
             |files| {
                 files.rewrite("gpu-manager-community.yaml", |text| {
                     format!("# A comment.\n---\n{text}")
-                })
+                });
             },
             |files| {
                 files.rewrite("gpu-manager.yaml", |text| {
                     format!("{text}---\nkind: List\nitems: []\n")
-                })
+                });
             },
         ],
     },

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::tools::repository_root;
 
 use crate::files::Files;
-use crate::{images, module, names, network, order, roles, security, text};
+use crate::{images, module, modulectl, names, network, order, roles, running, security, text};
 
 /// Something in Kyma's tools, or in Kubernetes, that punishes an innocent-looking manifest.
 pub struct Trap {
@@ -25,7 +25,9 @@ fn traps() -> impl Iterator<Item = &'static Trap> {
         names::TRAPS,
         images::TRAPS,
         module::TRAPS,
+        modulectl::TRAPS,
         security::TRAPS,
+        running::TRAPS,
         network::TRAPS,
         roles::TRAPS,
     ];
