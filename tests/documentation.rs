@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_manager::api::{GpuModule, NodeFeatureDiscovery};
+use gpu_manager::api::{ConditionType, GpuModule, NodeFeatureDiscovery};
 use gpu_manager::catalogue::Catalogue;
 use gpu_manager::crds::crd;
 use gpu_manager::desired::resolve;
@@ -38,6 +38,7 @@ const NO_REASONS: &[&str] = &[
     "ServiceAccount",
     // What others write into their conditions, and the statuses of conditions.
     "Established",
+    "DriverNotReady",
     "ReconcileFailed",
     "False",
     "True",
@@ -52,6 +53,9 @@ const NO_REASONS: &[&str] = &[
     "Prune",
     "Reapply",
 ];
+
+/// The reference of the GpuModule.
+const REFERENCE: &str = "docs/user/resources/06-10-gpumodule-cr.md";
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -113,47 +117,153 @@ fn code_spans(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-#[test]
-fn every_reason_is_in_troubleshooting() {
+/// The reasons that the source under `paths` gives, and words of their shape.
+fn words_of(paths: impl IntoIterator<Item = PathBuf>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    for source in SOURCES {
-        let code = files(&root().join("src").join(source), "rs");
-        for path in code.iter().filter(|path| !is_test(path)) {
-            let code = fs::read_to_string(path).expect("a text");
-            found.extend(words(&code).into_iter().map(ToOwned::to_owned));
+    for path in paths.into_iter().filter(|path| !is_test(path)) {
+        let code = fs::read_to_string(&path).expect("a text");
+        found.extend(words(&code).into_iter().map(ToOwned::to_owned));
+    }
+    found
+}
+
+/// `NodeNotReady` as the name of a page: `node-not-ready`. A row of capitals is one word.
+fn kebab(word: &str) -> String {
+    let letters: Vec<_> = word.chars().collect();
+    let mut name = String::new();
+    for (at, letter) in letters.iter().enumerate() {
+        let after_small = at > 0 && !letters[at - 1].is_uppercase();
+        let before_small = at > 0 && letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        if letter.is_uppercase() && (after_small || before_small) {
+            name.push('-');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
+}
+
+/// The headings of a page with their level.
+fn headings(text: &str) -> Vec<(usize, &str)> {
+    let lines = without_code(text).into_iter();
+    lines
+        .filter_map(|line| {
+            let heading = line.trim_start_matches('#');
+            let level = line.len() - heading.len();
+            (level > 0).then(|| (level, heading.trim()))
+        })
+        .collect()
+}
+
+/// Lines outside of fenced blocks.
+fn without_code(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let mut lines = vec![];
+    for line in text.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            lines.push(line);
         }
     }
-    let gone: Vec<_> = NO_REASONS.iter().filter(|word| !found.contains(**word)).collect();
+    lines
+}
+
+/// The headings of one level, each with those right below it.
+fn sections<'a>(headings: &[(usize, &'a str)], level: usize) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut found: Vec<(&str, Vec<&str>)> = vec![];
+    for (at, name) in headings {
+        if *at == level {
+            found.push((name, vec![]));
+        } else if *at == level + 1
+            && let Some((_, below)) = found.last_mut()
+        {
+            below.push(name);
+        }
+    }
+    found
+}
+
+const TROUBLE: &str = "docs/user/troubleshooting";
+const PARTS: [&str; 3] = ["Condition", "Cause", "Solution"];
+
+#[test]
+fn each_reason_of_a_node_has_a_page_and_each_page_a_reason() {
+    let reasons = words_of([root().join("src/status/nodes/reason.rs")]);
+    assert!(reasons.len() > 20, "{reasons:?}");
+    let pages = files(&root().join(TROUBLE).join("nodes"), "md");
+    let names: BTreeSet<_> = pages
+        .iter()
+        .filter_map(|page| page.file_stem()?.to_str().map(ToOwned::to_owned))
+        .collect();
+    assert_eq!(names, reasons.iter().map(|reason| kebab(reason)).collect());
+    let index = read(&format!("{TROUBLE}/README.md"));
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("a text");
+        let headings = headings(&text);
+        let title = headings[0].1;
+        assert!(reasons.contains(title), "{}: {title}", page.display());
+        let name = kebab(title);
+        assert!(
+            page.ends_with(format!("{name}.md")),
+            "{}: {title}",
+            page.display()
+        );
+        assert_eq!(sections(&headings, 1), [(title, PARTS.to_vec())]);
+        assert!(
+            index.contains(&format!("| [{title}](nodes/{name}.md) |")),
+            "{title}"
+        );
+    }
+}
+
+#[test]
+fn each_condition_has_a_page_and_each_reason_a_section() {
+    let source = SOURCES
+        .iter()
+        .flat_map(|source| files(&root().join("src").join(source), "rs"));
+    let mut reasons = words_of(source.filter(|path| !path.ends_with("status/nodes/reason.rs")));
+    let gone: Vec<_> = NO_REASONS
+        .iter()
+        .filter(|word| !reasons.contains(**word))
+        .collect();
     assert!(
         gone.is_empty(),
         "no longer in the source, so not to be left out: {gone:?}"
     );
-    found.retain(|word| !NO_REASONS.contains(&word.as_str()));
+    reasons.retain(|word| !NO_REASONS.contains(&word.as_str()));
 
-    let text = read("docs/user/troubleshooting.md");
-    let told = code_spans(&text);
-    let missing: Vec<_> = found
-        .iter()
-        .filter(|reason| !told.contains(reason.as_str()))
+    let index = read(&format!("{TROUBLE}/README.md"));
+    let mut told = BTreeSet::new();
+    let mut pages: BTreeSet<_> = ["README".to_owned(), "events".to_owned()].into();
+    for kind in ConditionType::ALL {
+        let name = kebab(kind.as_str());
+        assert!(index.contains(&format!("| [{}]({name}.md) |", kind.as_str())));
+        pages.insert(name);
+    }
+    let there = fs::read_dir(root().join(TROUBLE)).expect("a folder");
+    let there = there.map(|entry| entry.expect("an entry").path());
+    let there: BTreeSet<_> = there
+        .filter(|path| path.is_file())
+        .filter_map(|path| path.file_stem()?.to_str().map(ToOwned::to_owned))
         .collect();
-    assert!(missing.is_empty(), "reasons without an entry: {missing:?}");
-
-    let rows = text.lines().filter(|line| line.starts_with("| `"));
-    let reasons = rows.filter_map(|row| row.split('|').nth(2)).flat_map(code_spans);
-    let stale: Vec<_> = reasons.filter(|reason| !found.contains(*reason)).collect();
-    assert!(
-        stale.is_empty(),
-        "entries of reasons that are not given: {stale:?}"
-    );
+    assert_eq!(there, pages);
+    for page in pages.iter().filter(|page| *page != "README") {
+        let text = read(&format!("{TROUBLE}/{page}.md"));
+        for (reason, parts) in sections(&headings(&text), 2) {
+            assert_eq!(parts, PARTS, "{page}: {reason}");
+            told.insert(reason.to_owned());
+        }
+    }
+    assert_eq!(told, reasons);
 }
 
 #[test]
-fn every_field_of_the_spec_is_in_the_configuration() {
+fn every_field_of_the_spec_is_in_the_reference() {
     let crd = serde_json::to_value(crd()).expect("a CRD");
     let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
     let mut fields = BTreeSet::new();
     leaves(schema, "spec", &mut fields);
-    let text = read("docs/user/configuration.md");
+    let text = read(REFERENCE);
     let rows = text
         .lines()
         .filter(|line| line.contains(" | ") && line.starts_with("| `spec."));
@@ -180,7 +290,7 @@ fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
 fn defaults_are_those_of_the_catalogue() {
     let catalogue = Catalogue::compiled_in().expect("a catalogue");
     let defaults = &catalogue.defaults;
-    let text = read("docs/user/configuration.md");
+    let text = read(REFERENCE);
     for (field, default) in [
         ("chartVersion", defaults.chart_version.to_string()),
         ("driver.branch", defaults.driver.branch.to_string()),
@@ -212,7 +322,7 @@ fn every_metric_is_described() {
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
         .collect();
     assert!(names.len() > 5, "{names:?}");
-    let text = read("docs/user/monitoring.md");
+    let text = read("docs/user/01-20-monitoring.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
     let told: BTreeSet<_> = rows
         .filter_map(|row| row.split('`').next())
@@ -278,7 +388,7 @@ fn every_sample_is_linked() {
     let missing: Vec<_> = samples()
         .into_iter()
         .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-        .filter(|name| !text.contains(&format!("](samples/{name})")))
+        .filter(|name| !text.contains(&format!("samples/{name})")))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
