@@ -9,6 +9,7 @@ pub mod demo;
 pub mod goldens;
 pub mod interrupt;
 pub mod manager;
+pub mod manifests;
 pub mod pki;
 pub mod rbac;
 pub mod render;
