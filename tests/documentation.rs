@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 
 use gpu_manager::api::{ConditionType, GpuModule, NodeFeatureDiscovery};
 use gpu_manager::catalogue::Catalogue;
-use gpu_manager::crds::crd;
 use gpu_manager::desired::resolve;
-use serde_json::Value;
 
 /// Where reasons of conditions and Events come from.
 const SOURCES: &[&str] = &[
@@ -255,35 +253,6 @@ fn each_condition_has_a_page_and_each_reason_a_section() {
         }
     }
     assert_eq!(told, reasons);
-}
-
-#[test]
-fn every_field_of_the_spec_is_in_the_reference() {
-    let crd = serde_json::to_value(crd()).expect("a CRD");
-    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    let mut fields = BTreeSet::new();
-    leaves(schema, "spec", &mut fields);
-    let text = read(REFERENCE);
-    let rows = text
-        .lines()
-        .filter(|line| line.contains(" | ") && line.starts_with("| `spec."));
-    let is_default = |row: &&str| row.split('|').count() == 5;
-    let told: BTreeSet<_> = rows
-        .filter(is_default)
-        .filter_map(|row| row.split('`').nth(1).map(ToOwned::to_owned))
-        .collect();
-    assert_eq!(told, fields);
-}
-
-fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    match schema["properties"].as_object() {
-        Some(properties) => {
-            for (name, schema) in properties {
-                leaves(schema, &format!("{path}.{name}"), found);
-            }
-        }
-        None => drop(found.insert(path.to_owned())),
-    }
 }
 
 #[test]
