@@ -1,8 +1,11 @@
-//! What of the documentation is generated: the tables of the GpuModule's reference from its CRD, and the diagrams from text.
+//! The documentation: what of it is generated, and the commands that it shows.
 //!
-//! `make reference` and `make diagrams` write them, `make generated` and the tests compare.
+//! The tables of the GpuModule's reference come from its CRD, and the diagrams from text: `make reference` and `make diagrams`
+//! write them, `make generated` and the tests compare. Commands are run by `e2e/tests/spine/commands.rs`.
 
+pub mod commands;
 mod diagrams;
+mod pages;
 mod reference;
 
 use std::fs;
@@ -11,6 +14,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use crate::tools::repository_root;
+
+pub use pages::Place;
 
 /// A file that is generated as a whole.
 pub struct Generated {
