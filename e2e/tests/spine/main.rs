@@ -8,6 +8,7 @@ mod bad_input;
 mod beside;
 mod by_hand;
 mod changes;
+mod commands;
 mod crd;
 mod delete;
 mod drift;
