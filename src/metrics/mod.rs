@@ -3,6 +3,7 @@
 //! What is not known is absent rather than zero: no node counts without a GpuModule, no last success before the
 //! first one. Changes and scrapes exclude each other, so a scrape never sees half of a change.
 
+mod deletion;
 mod labels;
 mod pools;
 
@@ -110,23 +111,6 @@ impl Metrics {
         let deleted = status.and_then(|status| condition(status, ConditionType::Deleted));
         // It is False from the first to the last moment of a deletion.
         self.set_deletion(deleted.map(|deleted| (deleted.last_transition_time.0, is_held(&deleted.reason))));
-    }
-
-    /// Since when the GpuModule is being deleted, and whether that is held; `None` while it is not.
-    pub fn set_deletion(&self, since_and_held: Option<(Timestamp, bool)>) {
-        let families = self.families();
-        families.deletion_since.clear();
-        families.deletion_held.clear();
-        if let Some((since, held)) = since_and_held {
-            families
-                .deletion_since
-                .get_or_create(&NoLabels {})
-                .set(since.as_second());
-            families
-                .deletion_held
-                .get_or_create(&NoLabels {})
-                .set(i64::from(held));
-        }
     }
 
     /// The state that the GpuModule's status shows; `None` if there is no GpuModule.
