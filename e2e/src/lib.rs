@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod demo;
 pub mod goldens;
 pub mod interrupt;
+pub mod inventory;
 pub mod manager;
 pub mod manifests;
 pub mod pki;
