@@ -6,7 +6,7 @@ CARGO ?= cargo
 # Given on make's command line, they reach them by themselves.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench acceptance lint crds rbac images generated charts manifests toolchain
+.PHONY: help demo test bench acceptance lint crds rbac images reference diagrams generated charts manifests toolchain
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,10 +40,17 @@ rbac: ## Generate hack/deploy/rbac/release.yaml from the charts
 images: toolchain ## Generate hack/deploy/base/images.yaml from the default chart
 	$(CARGO) run --locked --quiet --package e2e --bin manifests -- images
 
+reference: ## Generate the tables of the GpuModule's reference from its CRD
+	$(CARGO) run --locked --quiet --package e2e --bin docs -- reference
+
+diagrams: ## Draw docs/assets/*.svg from the texts beside them
+	$(CARGO) run --locked --quiet --package e2e --bin docs -- diagrams
+
 generated: ## Check that the generated files are up to date
 	$(CARGO) run --locked --quiet --package gpu-manager -- crds | diff -u crds/operator.kyma-project.io_gpumodules.yaml -
 	$(CARGO) run --locked --quiet --package e2e --bin rbac -- --check
 	$(CARGO) run --locked --quiet --package e2e --bin manifests -- images --check
+	$(CARGO) run --locked --quiet --package e2e --bin docs -- --check
 
 charts: toolchain ## Copy the chart archives that the image needs into charts/
 	@$(CARGO) run --locked --quiet --package e2e --bin charts

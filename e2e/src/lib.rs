@@ -6,6 +6,7 @@ pub mod catalogue;
 pub mod charts;
 pub mod cluster;
 pub mod demo;
+pub mod documents;
 pub mod goldens;
 pub mod interrupt;
 pub mod inventory;
