@@ -117,7 +117,7 @@ fn essence(kind: &str, object: DynamicObject) -> Result<Value> {
     Ok(essence)
 }
 
-/// Where two objects differ.
+/// Where an object differs from what it should be, one line each; `path` is where both are.
 pub fn differences(live: &Value, wanted: &Value, path: &str) -> Vec<String> {
     match (live, wanted) {
         (Value::Object(left), Value::Object(right)) => {
