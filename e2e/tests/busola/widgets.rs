@@ -50,8 +50,9 @@ const OF_ALL: [&str; 5] = ["name", "source", "widget", "visibility", "children"]
 const OF_PLACES: [&str; 3] = ["sort", "search", "fullWidth"];
 
 /// Widgets of forms and their parameters (`60-form-widgets.md`); what is none of them goes into the schema of the field.
-const FORM: [(&str, &[&str]); 7] = [
-    ("", &["enum", "extraPaths"]),
+const FORM: [(&str, &[&str]); 8] = [
+    ("Alert", &["alert", "severity", "disableMargin"]),
+    ("", &["children", "enum", "extraPaths", "properties"]),
     ("Text", &["enum", "format", "type"]),
     ("FormGroup", &["children", "defaultExpanded", "columns"]),
     ("SimpleList", &["children", "defaultExpanded"]),
