@@ -60,7 +60,8 @@ impl<'a> Page<'a> {
             Some("Columns") => self.widgets(children, scope)?,
             Some("Panel") => {
                 self.heading(&self.name(widget));
-                self.fields(children, scope)?;
+                let here = value.as_ref().unwrap_or(scope.here);
+                self.fields(children, Scope { here, ..scope })?;
             }
             Some("Table") => {
                 self.heading(&self.name(widget));
@@ -94,7 +95,7 @@ impl<'a> Page<'a> {
             })
             .collect::<Result<_>>()?;
         self.lines.push(format!("| {}", cells.join(" | ")));
-        self.fields(array(&table["collapsible"]), scope)
+        self.widgets(array(&table["collapsible"]), scope)
     }
 
     fn fields(&mut self, fields: &[Value], scope: Scope<'_>) -> Result<()> {
