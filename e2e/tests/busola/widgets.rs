@@ -7,7 +7,8 @@ use crate::extension::{Extension, array, text};
 
 /// Widgets of lists and details that this extension uses, and their parameters besides those of all
 /// (kyma-project/busola, `docs/contributor/extensibility/50-list-and-details-widgets.md`).
-const SHOWN: [(&str, &[&str]); 10] = [
+const SHOWN: [(&str, &[&str]); 11] = [
+    ("Card", &["children", "description"]),
     ("", &["placeholder", "copyable"]),
     ("Alert", &["severity", "disableMargin"]),
     ("Badge", &["placeholder", "highlights", "description", "copyable"]),
