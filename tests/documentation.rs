@@ -7,11 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_manager::api::{GpuModule, NodeFeatureDiscovery};
+use gpu_manager::api::{ConditionType, GpuModule, NodeFeatureDiscovery};
 use gpu_manager::catalogue::Catalogue;
-use gpu_manager::crds::crd;
 use gpu_manager::desired::resolve;
-use serde_json::Value;
 
 /// Where reasons of conditions and Events come from.
 const SOURCES: &[&str] = &[
@@ -38,6 +36,7 @@ const NO_REASONS: &[&str] = &[
     "ServiceAccount",
     // What others write into their conditions, and the statuses of conditions.
     "Established",
+    "DriverNotReady",
     "ReconcileFailed",
     "False",
     "True",
@@ -53,6 +52,9 @@ const NO_REASONS: &[&str] = &[
     "Reapply",
 ];
 
+/// The reference of the GpuModule.
+const REFERENCE: &str = "docs/user/resources/06-10-gpumodule-cr.md";
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -64,7 +66,9 @@ fn read(path: &str) -> String {
 /// The documentation.
 fn texts() -> Vec<PathBuf> {
     let mut texts = files(&root().join("docs"), "md");
-    texts.push(root().join("README.md"));
+    texts.extend(
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(|name| root().join(name)),
+    );
     texts
 }
 
@@ -106,81 +110,151 @@ fn is_word(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_lowercase())
 }
 
-/// What stands in backticks.
-fn code_spans(text: &str) -> BTreeSet<&str> {
-    text.lines()
-        .flat_map(|line| line.split('`').skip(1).step_by(2))
+/// The reasons that the source under `paths` gives, and words of their shape.
+fn words_of(paths: impl IntoIterator<Item = PathBuf>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for path in paths.into_iter().filter(|path| !is_test(path)) {
+        let code = fs::read_to_string(&path).expect("a text");
+        found.extend(words(&code).into_iter().map(ToOwned::to_owned));
+    }
+    found
+}
+
+/// `NodeNotReady` as the name of a page: `node-not-ready`. A row of capitals is one word.
+fn kebab(word: &str) -> String {
+    let letters: Vec<_> = word.chars().collect();
+    let mut name = String::new();
+    for (at, letter) in letters.iter().enumerate() {
+        let after_small = at > 0 && !letters[at - 1].is_uppercase();
+        let before_small = at > 0 && letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        if letter.is_uppercase() && (after_small || before_small) {
+            name.push('-');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
+}
+
+/// The headings of a page with their level.
+fn headings(text: &str) -> Vec<(usize, &str)> {
+    let lines = without_code(text).into_iter();
+    lines
+        .filter_map(|line| {
+            let heading = line.trim_start_matches('#');
+            let level = line.len() - heading.len();
+            (level > 0).then(|| (level, heading.trim()))
+        })
         .collect()
 }
 
-#[test]
-fn every_reason_is_in_troubleshooting() {
-    let mut found = BTreeSet::new();
-    for source in SOURCES {
-        let code = files(&root().join("src").join(source), "rs");
-        for path in code.iter().filter(|path| !is_test(path)) {
-            let code = fs::read_to_string(path).expect("a text");
-            found.extend(words(&code).into_iter().map(ToOwned::to_owned));
+/// Lines outside of fenced blocks.
+fn without_code(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let mut lines = vec![];
+    for line in text.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            lines.push(line);
         }
     }
-    let gone: Vec<_> = NO_REASONS.iter().filter(|word| !found.contains(**word)).collect();
+    lines
+}
+
+/// The headings of one level, each with those right below it.
+fn sections<'a>(headings: &[(usize, &'a str)], level: usize) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut found: Vec<(&str, Vec<&str>)> = vec![];
+    for (at, name) in headings {
+        if *at == level {
+            found.push((name, vec![]));
+        } else if *at == level + 1
+            && let Some((_, below)) = found.last_mut()
+        {
+            below.push(name);
+        }
+    }
+    found
+}
+
+const TROUBLE: &str = "docs/user/troubleshooting";
+const PARTS: [&str; 3] = ["Condition", "Cause", "Solution"];
+
+#[test]
+fn each_reason_of_a_node_has_a_page_and_each_page_a_reason() {
+    let reasons = words_of([root().join("src/status/nodes/reason.rs")]);
+    assert!(reasons.len() > 20, "{reasons:?}");
+    let pages = files(&root().join(TROUBLE).join("nodes"), "md");
+    let names: BTreeSet<_> = pages
+        .iter()
+        .filter_map(|page| page.file_stem()?.to_str().map(ToOwned::to_owned))
+        .collect();
+    assert_eq!(names, reasons.iter().map(|reason| kebab(reason)).collect());
+    let index = read(&format!("{TROUBLE}/README.md"));
+    for page in pages {
+        let text = fs::read_to_string(&page).expect("a text");
+        let headings = headings(&text);
+        let title = headings[0].1;
+        assert!(reasons.contains(title), "{}: {title}", page.display());
+        let name = kebab(title);
+        assert!(
+            page.ends_with(format!("{name}.md")),
+            "{}: {title}",
+            page.display()
+        );
+        assert_eq!(sections(&headings, 1), [(title, PARTS.to_vec())]);
+        assert!(
+            index.contains(&format!("| [{title}](nodes/{name}.md) |")),
+            "{title}"
+        );
+    }
+}
+
+#[test]
+fn each_condition_has_a_page_and_each_reason_a_section() {
+    let source = SOURCES
+        .iter()
+        .flat_map(|source| files(&root().join("src").join(source), "rs"));
+    let mut reasons = words_of(source.filter(|path| !path.ends_with("status/nodes/reason.rs")));
+    let gone: Vec<_> = NO_REASONS
+        .iter()
+        .filter(|word| !reasons.contains(**word))
+        .collect();
     assert!(
         gone.is_empty(),
         "no longer in the source, so not to be left out: {gone:?}"
     );
-    found.retain(|word| !NO_REASONS.contains(&word.as_str()));
+    reasons.retain(|word| !NO_REASONS.contains(&word.as_str()));
 
-    let text = read("docs/user/troubleshooting.md");
-    let told = code_spans(&text);
-    let missing: Vec<_> = found
-        .iter()
-        .filter(|reason| !told.contains(reason.as_str()))
-        .collect();
-    assert!(missing.is_empty(), "reasons without an entry: {missing:?}");
-
-    let rows = text.lines().filter(|line| line.starts_with("| `"));
-    let reasons = rows.filter_map(|row| row.split('|').nth(2)).flat_map(code_spans);
-    let stale: Vec<_> = reasons.filter(|reason| !found.contains(*reason)).collect();
-    assert!(
-        stale.is_empty(),
-        "entries of reasons that are not given: {stale:?}"
-    );
-}
-
-#[test]
-fn every_field_of_the_spec_is_in_the_configuration() {
-    let crd = serde_json::to_value(crd()).expect("a CRD");
-    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    let mut fields = BTreeSet::new();
-    leaves(schema, "spec", &mut fields);
-    let text = read("docs/user/configuration.md");
-    let rows = text
-        .lines()
-        .filter(|line| line.contains(" | ") && line.starts_with("| `spec."));
-    let is_default = |row: &&str| row.split('|').count() == 5;
-    let told: BTreeSet<_> = rows
-        .filter(is_default)
-        .filter_map(|row| row.split('`').nth(1).map(ToOwned::to_owned))
-        .collect();
-    assert_eq!(told, fields);
-}
-
-fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    match schema["properties"].as_object() {
-        Some(properties) => {
-            for (name, schema) in properties {
-                leaves(schema, &format!("{path}.{name}"), found);
-            }
-        }
-        None => drop(found.insert(path.to_owned())),
+    let index = read(&format!("{TROUBLE}/README.md"));
+    let mut told = BTreeSet::new();
+    let mut pages: BTreeSet<_> = ["README".to_owned(), "events".to_owned()].into();
+    for kind in ConditionType::ALL {
+        let name = kebab(kind.as_str());
+        assert!(index.contains(&format!("| [{}]({name}.md) |", kind.as_str())));
+        pages.insert(name);
     }
+    let there = fs::read_dir(root().join(TROUBLE)).expect("a folder");
+    let there = there.map(|entry| entry.expect("an entry").path());
+    let there: BTreeSet<_> = there
+        .filter(|path| path.is_file())
+        .filter_map(|path| path.file_stem()?.to_str().map(ToOwned::to_owned))
+        .collect();
+    assert_eq!(there, pages);
+    for page in pages.iter().filter(|page| *page != "README") {
+        let text = read(&format!("{TROUBLE}/{page}.md"));
+        for (reason, parts) in sections(&headings(&text), 2) {
+            assert_eq!(parts, PARTS, "{page}: {reason}");
+            told.insert(reason.to_owned());
+        }
+    }
+    assert_eq!(told, reasons);
 }
 
 #[test]
 fn defaults_are_those_of_the_catalogue() {
     let catalogue = Catalogue::compiled_in().expect("a catalogue");
     let defaults = &catalogue.defaults;
-    let text = read("docs/user/configuration.md");
+    let text = read(REFERENCE);
     for (field, default) in [
         ("chartVersion", defaults.chart_version.to_string()),
         ("driver.branch", defaults.driver.branch.to_string()),
@@ -212,7 +286,7 @@ fn every_metric_is_described() {
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
         .collect();
     assert!(names.len() > 5, "{names:?}");
-    let text = read("docs/user/monitoring.md");
+    let text = read("docs/user/01-20-monitoring.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| `"));
     let told: BTreeSet<_> = rows
         .filter_map(|row| row.split('`').next())
@@ -226,7 +300,11 @@ fn every_link_leads_somewhere() {
     let mut broken = vec![];
     for path in texts() {
         let text = fs::read_to_string(&path).expect("a text");
-        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let lines = without_code(&text).join("\n");
+        let targets = lines
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.contains("://")) {
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
             let there = if file.is_empty() {
@@ -247,18 +325,19 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:?}");
 }
 
-/// The anchors of the headings.
+/// The anchors of the headings; a second one of the same words has a number.
 fn anchors(text: &str) -> BTreeSet<String> {
-    let headings = text.lines().filter(|line| line.starts_with('#'));
-    headings
-        .map(|line| {
-            let heading = line.trim_start_matches('#').trim().to_lowercase();
-            let kept = heading
-                .chars()
-                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-            kept.collect::<String>().replace(' ', "-")
-        })
-        .collect()
+    let mut found = BTreeSet::new();
+    for (_, heading) in headings(text) {
+        let heading = heading.to_lowercase();
+        let kept = heading
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let anchor = kept.collect::<String>().replace(' ', "-");
+        let mut names = std::iter::once(anchor.clone()).chain((1..).map(|n| format!("{anchor}-{n}")));
+        found.extend(names.find(|name| !found.contains(name)));
+    }
+    found
 }
 
 /// The samples that users apply, by file name.
@@ -278,7 +357,7 @@ fn every_sample_is_linked() {
     let missing: Vec<_> = samples()
         .into_iter()
         .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-        .filter(|name| !text.contains(&format!("](samples/{name})")))
+        .filter(|name| !text.contains(&format!("samples/{name})")))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
@@ -303,22 +382,6 @@ fn every_sample_of_the_module_suits_every_chart() {
                 "{} with {version}: {resolved:?}",
                 path.display()
             );
-        }
-    }
-}
-
-#[test]
-fn every_target_of_make_is_there() {
-    let makefile = read("Makefile");
-    let targets: BTreeSet<_> = makefile.lines().filter_map(|line| line.split_once(':')).collect();
-    let targets: BTreeSet<_> = targets.into_iter().map(|(name, _)| name).collect();
-    for path in texts() {
-        let text = fs::read_to_string(&path).expect("a text");
-        let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
-        let calls = lines.chain(code_spans(&text));
-        for call in calls.filter_map(|call| call.split_once("make ")) {
-            let target = call.1.split(' ').next().unwrap_or_default();
-            assert!(targets.contains(target), "{}: make {target}", path.display());
         }
     }
 }

@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 
 /// The audit log of a cluster.
@@ -35,6 +36,30 @@ pub struct AuditEvent {
     pub user: AuditUser,
     /// The answer.
     pub response_status: Option<AuditStatus>,
+    /// When it came in.
+    #[serde(rename = "requestReceivedTimestamp")]
+    pub received: Option<MicroTime>,
+    /// When it was answered.
+    #[serde(rename = "stageTimestamp")]
+    pub answered: Option<MicroTime>,
+    /// What it was about; `None` for requests about no object, `/version` for example.
+    pub object_ref: Option<AuditObject>,
+}
+
+/// What a request was about. Empty where the request does not say.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AuditObject {
+    /// Group of the API; empty for the core.
+    pub api_group: String,
+    /// Plural name of the kind.
+    pub resource: String,
+    /// For example `status`.
+    pub subresource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
 }
 
 /// The user of a request.
