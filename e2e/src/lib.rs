@@ -10,6 +10,7 @@ pub mod goldens;
 pub mod interrupt;
 pub mod manager;
 pub mod pki;
+pub mod pod;
 pub mod rbac;
 pub mod render;
 pub mod simulated;
