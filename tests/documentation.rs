@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 
 use gpu_manager::api::{ConditionType, GpuModule, NodeFeatureDiscovery};
 use gpu_manager::catalogue::Catalogue;
-use gpu_manager::crds::crd;
 use gpu_manager::desired::resolve;
-use serde_json::Value;
 
 /// Where reasons of conditions and Events come from.
 const SOURCES: &[&str] = &[
@@ -68,7 +66,9 @@ fn read(path: &str) -> String {
 /// The documentation.
 fn texts() -> Vec<PathBuf> {
     let mut texts = files(&root().join("docs"), "md");
-    texts.push(root().join("README.md"));
+    texts.extend(
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(|name| root().join(name)),
+    );
     texts
 }
 
@@ -108,13 +108,6 @@ fn is_word(text: &str) -> bool {
         && text.len() > 1
         && text.chars().all(|c| c.is_ascii_alphanumeric())
         && text.chars().any(|c| c.is_ascii_lowercase())
-}
-
-/// What stands in backticks.
-fn code_spans(text: &str) -> BTreeSet<&str> {
-    text.lines()
-        .flat_map(|line| line.split('`').skip(1).step_by(2))
-        .collect()
 }
 
 /// The reasons that the source under `paths` gives, and words of their shape.
@@ -258,35 +251,6 @@ fn each_condition_has_a_page_and_each_reason_a_section() {
 }
 
 #[test]
-fn every_field_of_the_spec_is_in_the_reference() {
-    let crd = serde_json::to_value(crd()).expect("a CRD");
-    let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    let mut fields = BTreeSet::new();
-    leaves(schema, "spec", &mut fields);
-    let text = read(REFERENCE);
-    let rows = text
-        .lines()
-        .filter(|line| line.contains(" | ") && line.starts_with("| `spec."));
-    let is_default = |row: &&str| row.split('|').count() == 5;
-    let told: BTreeSet<_> = rows
-        .filter(is_default)
-        .filter_map(|row| row.split('`').nth(1).map(ToOwned::to_owned))
-        .collect();
-    assert_eq!(told, fields);
-}
-
-fn leaves(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    match schema["properties"].as_object() {
-        Some(properties) => {
-            for (name, schema) in properties {
-                leaves(schema, &format!("{path}.{name}"), found);
-            }
-        }
-        None => drop(found.insert(path.to_owned())),
-    }
-}
-
-#[test]
 fn defaults_are_those_of_the_catalogue() {
     let catalogue = Catalogue::compiled_in().expect("a catalogue");
     let defaults = &catalogue.defaults;
@@ -336,7 +300,11 @@ fn every_link_leads_somewhere() {
     let mut broken = vec![];
     for path in texts() {
         let text = fs::read_to_string(&path).expect("a text");
-        let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let lines = without_code(&text).join("\n");
+        let targets = lines
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.contains("://")) {
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
             let there = if file.is_empty() {
@@ -357,18 +325,19 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "{broken:?}");
 }
 
-/// The anchors of the headings.
+/// The anchors of the headings; a second one of the same words has a number.
 fn anchors(text: &str) -> BTreeSet<String> {
-    let headings = text.lines().filter(|line| line.starts_with('#'));
-    headings
-        .map(|line| {
-            let heading = line.trim_start_matches('#').trim().to_lowercase();
-            let kept = heading
-                .chars()
-                .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-            kept.collect::<String>().replace(' ', "-")
-        })
-        .collect()
+    let mut found = BTreeSet::new();
+    for (_, heading) in headings(text) {
+        let heading = heading.to_lowercase();
+        let kept = heading
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        let anchor = kept.collect::<String>().replace(' ', "-");
+        let mut names = std::iter::once(anchor.clone()).chain((1..).map(|n| format!("{anchor}-{n}")));
+        found.extend(names.find(|name| !found.contains(name)));
+    }
+    found
 }
 
 /// The samples that users apply, by file name.
@@ -413,22 +382,6 @@ fn every_sample_of_the_module_suits_every_chart() {
                 "{} with {version}: {resolved:?}",
                 path.display()
             );
-        }
-    }
-}
-
-#[test]
-fn every_target_of_make_is_there() {
-    let makefile = read("Makefile");
-    let targets: BTreeSet<_> = makefile.lines().filter_map(|line| line.split_once(':')).collect();
-    let targets: BTreeSet<_> = targets.into_iter().map(|(name, _)| name).collect();
-    for path in texts() {
-        let text = fs::read_to_string(&path).expect("a text");
-        let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
-        let calls = lines.chain(code_spans(&text));
-        for call in calls.filter_map(|call| call.split_once("make ")) {
-            let target = call.1.split(' ').next().unwrap_or_default();
-            assert!(targets.contains(target), "{}: make {target}", path.display());
         }
     }
 }

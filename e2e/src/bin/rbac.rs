@@ -49,7 +49,7 @@ async fn generate(args: Args) -> Result<()> {
         charts,
         values: root.join("hack/deploy/rbac/values"),
     })?;
-    for (path, wanted) in wanted.files(&root)? {
+    for (path, wanted) in wanted.files(root)? {
         if args.check {
             let found =
                 fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;

@@ -137,6 +137,13 @@ pub const CLUSTER: &[Own] = &[
         reason: "Lets it bind this one role without holding it everywhere.",
     },
     Own {
+        group: "node.k8s.io",
+        resources: &["runtimeclasses"],
+        names: &[],
+        verbs: &["delete", "list"],
+        reason: "A removal takes away those that NVIDIA's operator has made, where Kubernetes does not.",
+    },
+    Own {
         group: "events.k8s.io",
         resources: &["events"],
         names: &[],
@@ -188,10 +195,17 @@ pub const RELEASE: &[Own] = &[
     },
     Own {
         group: "",
-        resources: &["persistentvolumeclaims", "services"],
+        resources: &["persistentvolumeclaims"],
         names: &[],
         verbs: &["list"],
         reason: "Whether others have put something into the namespace, before it is deleted.",
+    },
+    Own {
+        group: "",
+        resources: &["services"],
+        names: &[],
+        verbs: &["delete", "list"],
+        reason: "As above; and a removal takes away what NVIDIA's operator has made, where Kubernetes does not.",
     },
     Own {
         group: "apps",

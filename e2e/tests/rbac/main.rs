@@ -157,7 +157,7 @@ async fn the_generated_files_are_up_to_date() -> Result<()> {
         charts: charts.dir().to_owned(),
         values: values_dir(),
     })?;
-    for (path, wanted) in derived.files(&repository_root())? {
+    for (path, wanted) in derived.files(repository_root())? {
         ensure!(
             std::fs::read_to_string(&path)? == wanted,
             "{} is out of date: run `make rbac` and commit the file",
