@@ -7,6 +7,7 @@ pub mod charts;
 pub mod cluster;
 pub mod demo;
 pub mod documents;
+pub mod goldens;
 pub mod interrupt;
 pub mod manager;
 pub mod pki;

@@ -34,6 +34,9 @@ const WATCH_VERBS: &[&str] = &["get", "list", "watch"];
 
 /// How the operator finds out whether others have put something into the release namespace.
 const LIST_VERBS: &[&str] = &["list"];
+/// How the operator takes away what NVIDIA's operator has made, where Kubernetes does not.
+const REMOVE_VERBS: &[&str] = &["delete", "list"];
+
 /// On the Leases of NVIDIA's operator and of NFD, which a removal leaves.
 const LEFT_VERBS: &[&str] = &["delete", "get"];
 
@@ -84,9 +87,11 @@ impl ReleaseRights {
         used.allow("", "pods", &[], WATCH_VERBS);
         used.allow("coordination.k8s.io", "leases", &[], LEFT_VERBS);
         used.allow("", "persistentvolumeclaims", &[], LIST_VERBS);
-        used.allow("", "services", &[], LIST_VERBS);
+        used.allow("", "services", &[], REMOVE_VERBS);
         used.allow("apps", "statefulsets", &[], LIST_VERBS);
         used.allow("batch", "cronjobs", &[], LIST_VERBS);
+        let used = &mut rights.cluster.used;
+        used.allow("node.k8s.io", "runtimeclasses", &[], REMOVE_VERBS);
         rights
     }
 

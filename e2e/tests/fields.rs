@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::charts::Charts;
 use e2e::cluster::{Cluster, Options};
+use e2e::goldens;
 use e2e::render::Renderer;
 use e2e::tools::Tools;
 use e2e::wait::eventually;
@@ -13,8 +14,6 @@ use gpu_manager::api::NodeFeatureDiscovery;
 use gpu_manager::catalogue::{Catalogue, Chart, DriverLayout, Stage};
 use gpu_manager::desired::{DriverUpgrades, Step, resolve, resolve_step};
 use serde_json::{Value, json};
-
-const FIELDS: &str = include_str!("../../src/desired/tests/fields.yaml");
 
 /// Registries that the chart's own images come from.
 const REGISTRIES: [&str; 3] = ["nvcr.io", "registry.k8s.io", "ghcr.io"];
@@ -96,7 +95,7 @@ async fn each_field_changes_its_part_of_the_objects_and_no_other() -> Result<()>
     let Some(lab) = Lab::new("the goldens of the charts' objects").await? else {
         return Ok(());
     };
-    let fields: BTreeMap<String, Value> = serde_saphyr::from_str(FIELDS)?;
+    let fields = goldens::fields()?;
     for chart in lab.offered() {
         let plain = leaves(&lab.render(chart, json!({})).await?);
         let mut changes = BTreeMap::new();
@@ -205,28 +204,6 @@ async fn with_a_registry_a_step_on_the_way_asks_it_too() -> Result<()> {
     Ok(())
 }
 
-/// The specs of all fields merged.
-fn everything(fields: &BTreeMap<String, Value>) -> Value {
-    let mut spec = json!({});
-    for field in fields.values() {
-        merge(&mut spec, field);
-    }
-    // A ServiceMonitor needs the exporter.
-    spec["monitoring"]["dcgmExporter"] = true.into();
-    spec
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_knows_all_that_the_fields_become() -> Result<()> {
     let Some(lab) = Lab::new("the test of the objects' schemas").await? else {
@@ -236,7 +213,7 @@ async fn the_api_server_knows_all_that_the_fields_become() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("objects.json");
     let path = file.to_str().context("a path that is no text")?;
-    let spec = serde_json::from_value(everything(&serde_saphyr::from_str(FIELDS)?))?;
+    let spec = serde_json::from_value(goldens::every_field()?)?;
     for chart in lab.offered() {
         std::fs::write(&file, lab.renderer(chart).crds().await?)?;
         cluster

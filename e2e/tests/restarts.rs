@@ -1,10 +1,11 @@
 //! Is what `chart-values/restarts.yaml` says true of NVIDIA's charts? Values are changed one by one, and the rendered
 //! ClusterPolicy and NVIDIADriver tell what NVIDIA's operator would restart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::charts::Charts;
+use e2e::goldens;
 use e2e::render::Renderer;
 use e2e::tools::Tools;
 use gpu_manager::api::NodeFeatureDiscovery;
@@ -319,9 +320,7 @@ async fn fields(rendered: &Rendered, catalogue: &Catalogue) -> Result<()> {
         .await?
         .context("not rendered")?;
     let id = rendered.driver_id(&rendered.values, catalogue);
-    let fields: BTreeMap<String, Value> =
-        serde_saphyr::from_str(include_str!("../../src/desired/tests/fields.yaml"))?;
-    for (name, mut spec) in fields {
+    for (name, mut spec) in goldens::fields()? {
         spec["chartVersion"] = rendered.chart.version.to_string().into();
         let spec = serde_json::from_value(spec)?;
         let values = resolve(&spec, catalogue, NodeFeatureDiscovery::default(), &[])?.values;

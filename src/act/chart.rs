@@ -94,6 +94,13 @@ impl ChartFolder {
         *ahead = Some((chart.sha256.clone(), documents));
     }
 
+    /// Whether nothing of the chart's CRDs has to be read before they are applied.
+    pub fn knows_crds(&self, chart: &Chart) -> bool {
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_kept = ahead.as_ref().is_some_and(|(sha256, _)| *sha256 == chart.sha256);
+        is_kept || self.known_crds(chart).is_some()
+    }
+
     /// What Helm printed of the chart's CRDs, where that was kept; it is half a megabyte and is given away.
     pub fn take_documents(&self, chart: &Chart) -> Option<String> {
         let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,6 +154,23 @@ fn has_archive(folder: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::catalogue::Catalogue;
+
+    #[test]
+    fn what_helm_printed_is_kept_for_its_chart_and_given_away_once() {
+        let catalogue = Catalogue::compiled_in().unwrap();
+        let charts = ChartFolder::new(PathBuf::new());
+        let [one, other] = catalogue.charts().take(2).collect::<Vec<_>>()[..] else {
+            panic!("two charts")
+        };
+        assert!(!charts.knows_crds(one));
+        charts.keep_documents(one, "documents".to_owned());
+        assert!(charts.knows_crds(one) && !charts.knows_crds(other));
+        assert_eq!(charts.take_documents(other), None);
+        assert_eq!(charts.take_documents(one).as_deref(), Some("documents"));
+        assert!(!charts.knows_crds(one));
+        charts.remember_crds(one, Vec::new());
+        assert!(charts.knows_crds(one));
+    }
 
     #[test]
     fn each_fault_is_told_apart() {

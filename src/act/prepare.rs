@@ -25,7 +25,7 @@ impl Actor {
         let Some(chart) = subject.desired.map(|desired| &desired.chart) else {
             return;
         };
-        if self.charts.known_crds(chart).is_none()
+        if !self.charts.knows_crds(chart)
             && let Ok(archive) = self.charts.verified(chart)
             && let Ok(documents) = self.helm.show_crds(&archive).await
         {

@@ -11,6 +11,7 @@ mod moments;
 mod proc;
 mod raw_helm;
 mod release;
+mod removal;
 pub mod repeat;
 mod report;
 mod requests;
@@ -47,6 +48,8 @@ pub enum Section {
     Drift,
     /// Memory and the cost of reconciles.
     Reconciles,
+    /// GpuModule deleted -> gone, with hundreds of GPU nodes.
+    Removal,
     /// Thousands of GPU nodes.
     Nodes,
     /// An unchanged world.
@@ -55,12 +58,13 @@ pub enum Section {
 
 impl Section {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Install,
         Self::Upgrade,
         Self::Start,
         Self::Drift,
         Self::Reconciles,
+        Self::Removal,
         Self::Nodes,
         Self::Idle,
     ];
@@ -72,6 +76,7 @@ impl Section {
             Self::Start => "Start of the process",
             Self::Drift => "A deleted Deployment",
             Self::Reconciles => "Reconciles: cost and memory",
+            Self::Removal => "A removal with hundreds of GPU nodes",
             Self::Nodes => "Thousands of GPU nodes, on a control plane of their own",
             Self::Idle => "An unchanged world",
         }
@@ -128,6 +133,7 @@ async fn measure(
         Section::Start => moments::starts(world, report, screen).await,
         Section::Drift => moments::drift(world, report, screen).await,
         Section::Reconciles => steady::reconciles(world, report, screen).await,
+        Section::Removal => Box::pin(removal::removal(world, report, screen)).await,
         Section::Nodes => {
             // Two operators would share the machine.
             world.stop_manager().await?;

@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 
 /// The audit log of a cluster.
@@ -35,6 +36,12 @@ pub struct AuditEvent {
     pub user: AuditUser,
     /// The answer.
     pub response_status: Option<AuditStatus>,
+    /// When it came in.
+    #[serde(rename = "requestReceivedTimestamp")]
+    pub received: Option<MicroTime>,
+    /// When it was answered.
+    #[serde(rename = "stageTimestamp")]
+    pub answered: Option<MicroTime>,
 }
 
 /// The user of a request.

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Change, Faults, Kind, Moment, View, plan};
 
@@ -183,25 +183,7 @@ where
         .find(|object| object.meta().name.as_deref() == Some(name))
         .with_context(|| format!("There is no {name} in the simulated cluster."))?;
     let mut value = serde_json::to_value(&*object)?;
-    merge(&mut value, patch);
+    json_patch::merge(&mut value, patch);
     *object = serde_json::from_value(value)?;
     Ok(())
-}
-
-/// A JSON merge patch (RFC 7386).
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().map(|fields| fields.remove(key));
-        } else {
-            merge(&mut target[key.as_str()], value);
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::Client;
+use kube::{Client, ResourceExt};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -82,6 +82,7 @@ async fn run(
     interval: Duration,
 ) {
     let mut next_look = Instant::now() + interval;
+    let mut controller = None;
     loop {
         tokio::select! {
             () = wake.notified() => {}
@@ -94,6 +95,14 @@ async fn run(
         }
         sleep(GATHER).await;
         let Some(view) = cache.view() else { continue };
+        // Another Deployment is another controller, which has made nothing yet.
+        let found = view
+            .available_deployment(names::OPERATOR_DEPLOYMENT)
+            .and_then(ResourceExt::uid);
+        if found.is_some() && controller != found {
+            controller = found;
+            writer.forget();
+        }
         let tick = Instant::now() >= next_look;
         if tick {
             next_look = Instant::now() + interval;

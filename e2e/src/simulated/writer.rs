@@ -31,6 +31,11 @@ impl Writer {
         }
     }
 
+    /// Forgets what was applied: it may be gone.
+    pub fn forget(&mut self) {
+        self.applied.clear();
+    }
+
     /// Sends all changes in order; says whether all arrived. Those that did not will be planned again.
     pub async fn write(&mut self, changes: Vec<Change>) -> bool {
         let mut complete = true;

@@ -1,12 +1,12 @@
 //! Deletion at other times than a quiet one.
 
 use anyhow::{Result, ensure};
-use gpu_manager::api::{ConditionType, MODULE_NAME, RELEASE_NAMESPACE, State};
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use kube::api::{DeleteParams, ListParams};
-use kube::{Api, ResourceExt as _};
+use gpu_manager::api::{ConditionType, MODULE_NAME, State};
+use kube::ResourceExt as _;
+use kube::api::DeleteParams;
 use serde_json::json;
 
+use crate::inventory::Inventory;
 use crate::killed::until_pending;
 use crate::lab::Lab;
 use crate::lab::wrapper::WrappedHelm;
@@ -26,31 +26,29 @@ async fn during_the_install_and_without_any() -> Result<()> {
     ensure!(helm.changes().is_empty(), "{:?}", helm.changes());
 
     // While helm installs.
+    let before = Inventory::take(&lab.cluster.client()).await?;
     helm.slow_down()?;
-    lab.apply(json!({})).await?;
+    lab.apply(json!({ "chartVersion": "26.3.3" })).await?;
     until_pending(&lab, "pending-install").await?;
     lab.modules.delete(MODULE_NAME, &DeleteParams::default()).await?;
     helm.let_go();
     lab.until_gone().await?;
     let history = lab.history().await?;
     ensure!(history.is_empty(), "{history:?}");
-    let client = lab.cluster.client();
-    let sets = Api::<DaemonSet>::namespaced(client.clone(), RELEASE_NAMESPACE);
-    let deployments = Api::<Deployment>::namespaced(client, RELEASE_NAMESPACE);
-    ensure!(sets.list(&ListParams::default()).await?.items.is_empty());
-    ensure!(deployments.list(&ListParams::default()).await?.items.is_empty());
+    before.ensure_is_back(&lab.cluster.client()).await?;
 
-    // And again, in the namespace that is left.
-    lab.apply(json!({})).await?;
+    // And again.
+    lab.apply(json!({ "chartVersion": "26.3.3" })).await?;
     let status = lab.until(State::Ready).await?;
     ensure!(lab.history().await? == [(1, "deployed".to_owned())]);
 
     // A suspended module goes too.
     ensure!(crate::lab::reason(&status, ConditionType::Configured) == "Configured");
-    lab.apply(json!({ "suspend": true })).await?;
+    lab.apply(json!({ "chartVersion": "26.3.3", "suspend": true }))
+        .await?;
     lab.until_reason(ConditionType::Configured, "Suspended").await?;
     lab.delete().await?;
-    ensure!(lab.history().await?.is_empty());
+    before.ensure_is_back(&lab.cluster.client()).await?;
     helm.ensure_one_by_one()?;
     let log = manager.process.log();
     ensure!(!log.contains(" ERROR "), "{log}");

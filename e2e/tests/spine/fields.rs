@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use e2e::cluster::{Cluster, Options};
+use e2e::goldens;
 use e2e::manager::install_manifests;
 use gpu_manager::api::GpuModuleSpec;
 use kube::Client;
@@ -234,9 +235,7 @@ async fn every_field_of_the_goldens_is_accepted_and_a_null_is_as_absent() -> Res
     let cluster = Cluster::start(Options::api_server_only()).await?;
     install_manifests(&cluster).await?;
     let client = cluster.client();
-    let fields: serde_json::Map<String, Value> =
-        serde_saphyr::from_str(include_str!("../../../src/desired/tests/fields.yaml"))?;
-    for (name, spec) in fields {
+    for (name, spec) in goldens::fields()? {
         try_create(&client, &module("default", &spec))
             .await
             .with_context(|| format!("refused: {name}"))?;
@@ -262,9 +261,7 @@ async fn every_field_can_be_taken_back_by_server_side_apply() -> Result<()> {
     let cluster = Cluster::start(Options::api_server_only()).await?;
     install_manifests(&cluster).await?;
     let client = cluster.client();
-    let fields: serde_json::Map<String, Value> =
-        serde_saphyr::from_str(include_str!("../../../src/desired/tests/fields.yaml"))?;
-    for (name, spec) in fields {
+    for (name, spec) in goldens::fields()? {
         apply(&client, &spec).await.with_context(|| name.clone())?;
         let kept = apply(&client, &emptied(&spec))
             .await

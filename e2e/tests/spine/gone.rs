@@ -1,97 +1,101 @@
-//! A deletion leaves the cluster as it was before the install.
+//! A deletion leaves the cluster as it was before the install, whatever it meets.
 
-mod inventory;
+mod again;
+mod by_hand;
+mod interrupted;
+mod kubectl;
+mod moments;
+mod rights;
+mod world;
 
-use anyhow::{Result, ensure};
-use e2e::simulated::Where;
-use e2e::wait::eventually;
+use anyhow::{Context as _, Result, ensure};
 use gpu_manager::api::State;
-use k8s_openapi::api::core::v1::Node;
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use rustix::process::Signal;
 use serde_json::json;
 
-use crate::lab::{Lab, STEP};
-use inventory::Inventory;
+use crate::inventory::Inventory;
+use crate::lab::Lab;
+use crate::lab::wrapper::WrappedHelm;
 
-/// A key of NVIDIA's that a user has set on a node, and its value.
-const OF_USER: (&str, &str) = ("nvidia.com/device-plugin.config", "team-a");
-
-/// Sets a user's label on a node.
-async fn label_by_hand(lab: &Lab, node: &str) -> Result<()> {
-    let patch = json!({ "metadata": { "labels": { OF_USER.0: OF_USER.1 } } });
-    let params = PatchParams {
-        field_manager: Some("kubectl-label".to_owned()),
-        ..PatchParams::default()
-    };
-    let nodes = Api::<Node>::all(lab.cluster.client());
-    nodes.patch(node, &params, &Patch::Merge(&patch)).await?;
-    Ok(())
-}
-
-/// Installs a chart and deletes the module again.
-async fn comes_and_goes(chart: &str) -> Result<()> {
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_a_quiet_cluster() -> Result<()> {
     let lab = Lab::start().await?;
-    label_by_hand(&lab, "gpu-0").await?;
+    lab.label_as_user("gpu-0").await?;
     let _manager = lab.manager().await?;
     let before = Inventory::take(&lab.cluster.client()).await?;
-    lab.apply(json!({ "chartVersion": chart })).await?;
+    lab.apply(json!({ "chartVersion": "26.7.0" })).await?;
     lab.until(State::Ready).await?;
-    let started = std::time::Instant::now();
-    lab.delete().await?;
-    println!("chart {chart}: gone within {:?}", started.elapsed());
+    lab.leave_lease().await?;
+    let (seconds, steps) = lab.delete_and_watch().await?;
+    for (begin, message) in steps {
+        println!("{begin:6.2} s  {message}");
+    }
+    println!("{seconds:6.2} s  gone");
     before.ensure_is_back(&lab.cluster.client()).await
 }
 
+/// No hook can run, since no node takes its Pod, and NVIDIA's operator is dead, so that its finalizers stay.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_the_newest_chart_nothing_is_left() -> Result<()> {
-    comes_and_goes("26.7.0").await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn of_the_chart_before_nothing_is_left() -> Result<()> {
-    comes_and_goes("26.3.3").await
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_driver_upgrade_under_way_leaves_no_cordon() -> Result<()> {
+async fn nothing_is_left_where_no_node_takes_pods_and_nvidias_operator_is_dead() -> Result<()> {
     let lab = Lab::start().await?;
-    let mut manager = lab.manager().await?;
+    let helm = WrappedHelm::new(&lab)?;
+    helm.be_impatient()?;
+    let _manager = lab.manager_with(&helm).await?;
     let before = Inventory::take(&lab.cluster.client()).await?;
-    lab.apply(json!({})).await?;
+    lab.apply(json!({ "chartVersion": "26.7.0" })).await?;
     lab.until(State::Ready).await?;
-    // A driver whose image does not exist: its first node stays cordoned.
-    lab.nvidia
-        .set_faults(|faults| faults.driver_crash_loop = Where::Everywhere);
-    lab.apply(json!({ "driver": { "branch": 590 } })).await?;
-    let nodes = Api::<Node>::all(lab.cluster.client());
-    eventually("a cordoned node", STEP, async || {
-        let all = nodes.list(&kube::api::ListParams::default()).await?;
-        let cordoned = |node: &Node| node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
-        ensure!(all.iter().any(cordoned), "no node is cordoned");
-        Ok(())
-    })
-    .await?;
-    // The operator dies in the middle, and the next one goes on.
-    lab.modules
-        .delete(gpu_manager::api::MODULE_NAME, &kube::api::DeleteParams::default())
-        .await?;
-    eventually("the removal to have begun", STEP, async || {
-        use kube::ResourceExt as _;
-        let module = lab.modules.get_opt(gpu_manager::api::MODULE_NAME).await?;
-        let begun = module.is_none_or(|module| {
-            module
-                .annotations()
-                .contains_key(gpu_manager::api::ANNOTATION_REMOVAL)
-        });
-        ensure!(begun, "no annotation");
-        Ok(())
-    })
-    .await?;
-    manager.process.signal(Signal::KILL)?;
-    manager.process.wait(STEP).await?;
-    let _again = lab.manager().await?;
+
+    lab.nvidia.set_faults(|faults| faults.operator_dead = true);
+    lab.add_finalizers("nvidia.com/cleanup").await?;
+    let nodes = ["cpu-0", "gpu-0", "gpu-1"];
+    for node in nodes {
+        lab.cluster.kubectl(&["cordon", node]).await?;
+    }
+    lab.begin_to_delete().await?;
+    // Nobody waits for a node that is gone either.
+    lab.until_removal_tells("is being uninstalled").await?;
+    lab.cluster.delete_node("gpu-1").await?;
     lab.until_gone().await?;
-    before.ensure_is_back(&lab.cluster.client()).await
+    let uninstalls: Vec<_> = helm.changes().into_iter().skip(1).collect();
+    let without_hooks: Vec<_> = uninstalls
+        .iter()
+        .map(|args| args.contains("--no-hooks"))
+        .collect();
+    ensure!(without_hooks == [false, false, true], "{uninstalls:#?}");
+    for node in &nodes[..2] {
+        lab.cluster.kubectl(&["uncordon", node]).await?;
+    }
+    let is_its = |line: &str| line == "Node gpu-1 is gone" || line == "CSINode gpu-1 is gone";
+    before.ensure_is_back_but_for(&lab.cluster.client(), is_its).await
+}
+
+/// The image of the hook cannot be pulled, both nodes are in a driver upgrade, one of them with a user's cordon, and the Secrets of the
+/// release go in the middle.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_left_of_the_chart_before_in_a_driver_upgrade() -> Result<()> {
+    let lab = Lab::start().await?;
+    let helm = WrappedHelm::new(&lab)?;
+    helm.be_impatient()?;
+    let _manager = lab.manager_with(&helm).await?;
+    let before = Inventory::take(&lab.cluster.client()).await?;
+    lab.apply(json!({ "chartVersion": "26.3.3" })).await?;
+    lab.until(State::Ready).await?;
+
+    lab.cluster.kubectl(&["cordon", "gpu-1"]).await?;
+    lab.begin_driver_upgrade(json!({ "chartVersion": "26.3.3" }))
+        .await?;
+    lab.hold_hooks().await?;
+    let started = helm.changes().len();
+    lab.begin_to_delete().await?;
+    helm.until_started(started).await?;
+    lab.until_hook_pod().await?;
+    lab.delete_secrets().await?;
+    lab.until_gone().await?;
+    lab.ensure_cordoned("gpu-1", true).await?;
+    lab.ensure_cordoned("gpu-0", false).await?;
+    lab.cluster.kubectl(&["uncordon", "gpu-1"]).await?;
+    lab.let_hooks_run().await?;
+    before
+        .ensure_is_back(&lab.cluster.client())
+        .await
+        .with_context(|| lab.logs())
 }

@@ -18,6 +18,7 @@ mod gone;
 mod helm3;
 mod install;
 mod interrupted;
+mod inventory;
 mod killed;
 mod lab;
 mod lines;

@@ -3,13 +3,9 @@
 use anyhow::{Context as _, Result, ensure};
 use e2e::manager::Options;
 use e2e::wait::eventually;
-use gpu_manager::api::{
-    CLUSTER_POLICY_CRD, ConditionType, MODULE_NAME, Operation, OperationKind, Outcome, RELEASE_NAMESPACE,
-    State,
-};
+use gpu_manager::api::{ConditionType, Operation, OperationKind, Outcome, RELEASE_NAMESPACE, State};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
@@ -250,28 +246,5 @@ async fn what_a_failed_upgrade_made_goes_with_the_next_that_works() -> Result<()
         .find(|operation| operation.operation == OperationKind::Prune);
     let pruned = pruned.with_context(|| format!("{:#?}", status.history))?;
     ensure!(pruned.message.contains(made), "{pruned:?}");
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_removal_gets_over_a_crd_that_is_gone() -> Result<()> {
-    let lab = Lab::start().await?;
-    let manager = lab.ready().await?;
-    kill(manager).await?;
-    // Without it Helm reads no manifest with a ClusterPolicy, and so uninstalls nothing.
-    let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
-    crds.delete(CLUSTER_POLICY_CRD, &DeleteParams::default()).await?;
-    eventually("the CRD to be gone", STEP, async || {
-        ensure!(crds.get_opt(CLUSTER_POLICY_CRD).await?.is_none());
-        Ok(())
-    })
-    .await?;
-    lab.modules.delete(MODULE_NAME, &DeleteParams::default()).await?;
-    let _manager = lab.manager().await?;
-    lab.until_gone().await?;
-    let history = lab.history().await?;
-    ensure!(history.is_empty(), "{history:?}");
-    let deployments = Api::<Deployment>::namespaced(lab.cluster.client(), RELEASE_NAMESPACE);
-    ensure!(deployments.list(&ListParams::default()).await?.items.is_empty());
     Ok(())
 }

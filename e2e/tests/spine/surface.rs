@@ -1,40 +1,24 @@
 //! Every typed field at once in a running release, and which registries may be named.
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::goldens;
 use e2e::manager::Manager;
 use e2e::wait::eventually;
 use gpu_manager::api::{ConditionType, RELEASE_NAMESPACE, State};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
 use kube::api::ListParams;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::lab::{Lab, STEP};
 
 const MIRROR: &str = "mirror.example:5000/gpu";
 
-/// The specs of all fields merged.
+/// The specs of all fields merged; the driver is replaced at once.
 fn everything() -> Result<Value> {
-    let fields: Map<String, Value> =
-        serde_saphyr::from_str(include_str!("../../../src/desired/tests/fields.yaml"))?;
-    let mut spec = json!({ "upgrade": { "policy": "Immediate" } });
-    for field in fields.values() {
-        merge(&mut spec, field);
-    }
-    // A ServiceMonitor needs the exporter, and each of the two has its own golden.
-    spec["monitoring"]["dcgmExporter"] = true.into();
+    let mut spec = goldens::every_field()?;
+    spec["upgrade"]["policy"] = "Immediate".into();
     Ok(spec)
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
 }
 
 /// Names of the ConfigMaps with a sharing configuration.

@@ -147,7 +147,7 @@ impl Server {
                     self.lease = Some(lease);
                     return (409, status(409));
                 }
-                merge(&mut lease, body);
+                json_patch::merge(&mut lease, body);
                 lease
             }
             (&Method::POST, lease @ Some(_)) => {
@@ -168,22 +168,4 @@ impl Server {
 
 fn status(code: u16) -> Value {
     json!({ "kind": "Status", "status": "Failure", "code": code, "message": format!("refused with {code}") })
-}
-
-/// RFC 7396.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(key);
-        } else {
-            merge(&mut target[key], value);
-        }
-    }
 }

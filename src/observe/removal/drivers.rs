@@ -25,13 +25,26 @@ pub async fn unfinished_driver_upgrades(client: &Client) -> Result<NodeIds, ApiE
     let nodes = Api::<Node>::all(client.clone());
     let params = ListParams::default().labels(UNFINISHED);
     let what = "list the Nodes whose driver is being replaced";
-    let list = deadline(API_DEADLINE, what, nodes.list_metadata(&params)).await?;
-    let unfinished = list.items.into_iter().filter(|node| {
-        DriverChange::of(node.labels()).is_some() && !node.annotations().contains_key(WAS_CORDONED)
-    });
+    let list = deadline(API_DEADLINE, what, nodes.list(&params)).await?;
+    let unfinished = list.items.into_iter().filter(may_be_cordoned_by_nvidia);
     Ok(unfinished
         .map(|node| (node.name_any(), node.uid().unwrap_or_default()))
         .collect())
+}
+
+/// True where a cordon of the node is that of NVIDIA's operator, or will be. It cordons a node after its turn has come, so one that is
+/// cordoned while it waits was cordoned by somebody else.
+fn may_be_cordoned_by_nvidia(node: &Node) -> bool {
+    let cordoned = is_cordoned(node);
+    match DriverChange::of(node.labels()) {
+        None => false,
+        Some(DriverChange::Waiting) if cordoned => false,
+        Some(_) => !node.annotations().contains_key(WAS_CORDONED),
+    }
+}
+
+fn is_cordoned(node: &Node) -> bool {
+    node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
 }
 
 /// Whether there is a GPUCluster, whose hook must not be left out.
@@ -82,10 +95,7 @@ pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Resul
     let nodes = Api::<Node>::all(client.clone());
     for (name, uid) in removal.iter().flat_map(|removal| &removal.in_driver_upgrade) {
         let node = found(deadline(API_DEADLINE, format!("read Node {name}"), nodes.get(name)).await)?;
-        let cordoned = node.filter(|node| {
-            let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable);
-            node.uid().as_ref() == Some(uid) && unschedulable == Some(true)
-        });
+        let cordoned = node.filter(|node| node.uid().as_ref() == Some(uid) && is_cordoned(node));
         if cordoned.is_some() {
             left.objects.push(Leftover {
                 object: ObjectRef {
@@ -99,4 +109,35 @@ pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Resul
         }
     }
     Ok(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(state: &str, cordoned: bool, annotation: Option<&str>) -> Node {
+        let annotations = annotation.map(|key| json!({ key: "true" }));
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "gpu-0",
+                "labels": { "nvidia.com/gpu-driver-upgrade-state": state },
+                "annotations": annotations,
+            },
+            "spec": { "unschedulable": cordoned },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_cordon_that_was_there_before_an_upgrade_is_somebody_elses() {
+        let by_nvidia =
+            |state, cordoned, annotation| may_be_cordoned_by_nvidia(&node(state, cordoned, annotation));
+        assert!(by_nvidia("pod-restart-required", true, None));
+        assert!(by_nvidia("upgrade-failed", true, None));
+        assert!(!by_nvidia("pod-restart-required", true, Some(WAS_CORDONED)));
+        // It may be cordoned any moment, and is not yet.
+        assert!(by_nvidia("upgrade-required", false, None));
+        assert!(!by_nvidia("upgrade-required", true, None));
+        assert!(!by_nvidia("upgrade-done", true, None));
+    }
 }

@@ -30,7 +30,7 @@ pub async fn left(
     match what {
         Leavings::DriverUpgrades => drivers::upgrades(client).await,
         Leavings::Cordons => drivers::cordons(client, removal).await,
-        Leavings::Stack => stack::objects(client).await,
+        Leavings::Stack => stack::objects(client, is_open).await,
         Leavings::Nodes => nodes::labels(client, others_label).await,
         Leavings::Pods if is_open => stack::pods(client).await,
         Leavings::Hooks => stack::hooks(client, is_open).await,
@@ -60,6 +60,18 @@ async fn list(client: &Client, kind: &ApiResource) -> Result<Vec<DynamicObject>,
     let call = api.list(&all);
     let list = found(deadline(API_DEADLINE, format!("list {}", kind.plural), call).await)?;
     Ok(list.map_or_else(Vec::new, |list| list.items))
+}
+
+/// The metadata of all objects of a kind.
+async fn list_metadata(
+    client: &Client,
+    kind: &ApiResource,
+) -> Result<Vec<PartialObjectMeta<DynamicObject>>, ApiError> {
+    let api = Api::<DynamicObject>::all_with(client.clone(), kind);
+    let all = ListParams::default();
+    let call = api.list_metadata(&all);
+    let list = deadline(API_DEADLINE, format!("list {}", kind.plural), call).await?;
+    Ok(list.items)
 }
 
 /// The metadata of the objects of a kind in the release's namespace.

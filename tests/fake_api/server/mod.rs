@@ -254,10 +254,16 @@ impl Server {
     fn answer(&mut self, method: &Method, request: &Recorded) -> (u16, Value) {
         let result = match (request.verb, method) {
             (Verb::Get, _) if request.path == "/version" => Ok(version()),
+            (Verb::Get, _) if request.path == "/api/v1" => Ok(core_kinds()),
             (Verb::List, _) => Ok(self.store.list(request)),
             (Verb::Get, &Method::GET) => self.store.get(&request.key()).cloned().ok_or(404),
             (Verb::Patch, _) => self.store.patch(request),
             (Verb::Create, _) => Ok(self.store.put(&request.kind, request.body.clone())),
+            (Verb::Delete, _) => {
+                let object = self.store.get(&request.key()).cloned().ok_or(404);
+                self.store.delete(&request.key());
+                object
+            }
             _ => Err(405),
         };
         self.tick();
@@ -268,6 +274,14 @@ impl Server {
 fn version() -> Value {
     json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64" })
+}
+
+/// What of the core group is looked up by kind.
+fn core_kinds() -> Value {
+    json!({ "kind": "APIResourceList", "groupVersion": "v1", "resources": [
+        { "name": "namespaces", "singularName": "namespace", "namespaced": false, "kind": "Namespace",
+          "verbs": ["create", "delete", "get", "list", "patch", "watch"] },
+    ]})
 }
 
 fn status(code: u16) -> Value {

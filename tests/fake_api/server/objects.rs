@@ -116,11 +116,13 @@ impl Store {
         let Some(mut object) = self.objects.get(&key).cloned() else {
             return;
         };
-        if key.kind == CRDS {
-            let of_kind = self.objects.keys().filter(|other| other.kind == key.name);
-            for key in of_kind.cloned().collect::<Vec<_>>() {
-                self.remove(&key);
-            }
+        let goes_with_it = self.objects.keys().filter(|other| match key.kind.as_str() {
+            CRDS => other.kind == key.name,
+            "namespaces" => other.namespace == key.name,
+            _ => false,
+        });
+        for other in goes_with_it.cloned().collect::<Vec<_>>() {
+            self.remove(&other);
         }
         object["metadata"]["deletionTimestamp"] = json!("2026-11-30T08:00:00Z");
         self.store(key, object);
@@ -142,7 +144,7 @@ impl Store {
         match request.subresource.as_str() {
             // One manager owns the whole status, so applying it replaces it.
             "status" => object["status"] = body["status"].clone(),
-            _ => merge(&mut object, body),
+            _ => json_patch::merge(&mut object, body),
         }
         if key.kind == CRDS {
             object["status"] = json!({ "conditions": [
@@ -245,23 +247,5 @@ impl Store {
             kind: key.kind.clone(),
             event: json!({ "type": event, "object": object }),
         });
-    }
-}
-
-/// RFC 7396.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (key, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().map(|object| object.remove(key));
-        } else {
-            merge(&mut target[key], value);
-        }
     }
 }

@@ -15,6 +15,7 @@ pub enum Verb {
     Watch,
     Create,
     Patch,
+    Delete,
     Other,
 }
 
@@ -80,6 +81,7 @@ impl Recorded {
                 Method::GET => Verb::Get,
                 Method::POST => Verb::Create,
                 Method::PATCH => Verb::Patch,
+                Method::DELETE => Verb::Delete,
                 _ => Verb::Other,
             },
             namespace: namespace.to_owned(),

@@ -127,7 +127,7 @@ fn essence(object: &DynamicObject) -> Value {
 }
 
 /// Where two objects differ.
-fn differences(live: &Value, wanted: &Value, path: &str) -> Vec<String> {
+pub fn differences(live: &Value, wanted: &Value, path: &str) -> Vec<String> {
     match (live, wanted) {
         (Value::Object(left), Value::Object(right)) => {
             let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();

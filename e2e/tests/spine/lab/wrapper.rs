@@ -29,6 +29,13 @@ trap : TERM
 mkdir "$dir/busy" 2>/dev/null || echo "$*" >> "$dir/overlaps"
 echo "$*" >> "$dir/changes"
 echo $$ > "$dir/process.new"; mv "$dir/process.new" "$dir/process"
+if [ -e "$dir/impatient" ]; then
+  for arg do
+    shift
+    case "$arg" in --timeout=*) arg=--timeout=3s ;; esac
+    set -- "$@" "$arg"
+  done
+fi
 [ -e "$dir/slow" ] && export HELM_QPS=4 HELM_BURST_LIMIT=1
 '@HELM@' "$@"
 code=$?
@@ -82,6 +89,11 @@ impl WrappedHelm {
     /// Changes take about ten seconds: helm sends four requests a second.
     pub fn slow_down(&self) -> Result<()> {
         Ok(std::fs::write(self.dir.join("slow"), "")?)
+    }
+
+    /// From now on helm waits for a hook three seconds only.
+    pub fn be_impatient(&self) -> Result<()> {
+        Ok(std::fs::write(self.dir.join("impatient"), "")?)
     }
 
     /// The next changes have their usual speed.

@@ -1,0 +1,41 @@
+//! Somebody has deleted by hand what a removal needs.
+
+use anyhow::{Result, ensure};
+use e2e::wait::eventually;
+use gpu_manager::api::{CLUSTER_POLICY_CRD, State};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use crate::inventory::Inventory;
+use crate::killed::kill;
+use crate::lab::{Lab, STEP};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_secrets_of_the_release_or_the_crd_of_cluster_policy() -> Result<()> {
+    let lab = Lab::start().await?;
+    let manager = lab.manager().await?;
+    let before = Inventory::take(&lab.cluster.client()).await?;
+    lab.apply(json!({})).await?;
+    lab.until(State::Ready).await?;
+    lab.delete_secrets().await?;
+    lab.delete().await?;
+    before.ensure_is_back(&lab.cluster.client()).await?;
+
+    lab.apply(json!({})).await?;
+    lab.until(State::Ready).await?;
+    kill(manager).await?;
+    // Without it Helm reads no manifest with a ClusterPolicy, and so uninstalls nothing.
+    let crds = Api::<CustomResourceDefinition>::all(lab.cluster.client());
+    crds.delete(CLUSTER_POLICY_CRD, &DeleteParams::default()).await?;
+    eventually("the CRD to be gone", STEP, async || {
+        ensure!(crds.get_opt(CLUSTER_POLICY_CRD).await?.is_none(), "it is there");
+        Ok(())
+    })
+    .await?;
+    lab.begin_to_delete().await?;
+    let _manager = lab.manager().await?;
+    lab.until_gone().await?;
+    before.ensure_is_back(&lab.cluster.client()).await
+}
