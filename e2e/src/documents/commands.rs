@@ -112,7 +112,7 @@ fn is_assignment(word: &str) -> bool {
 /// Programs that a command begins with.
 const PROGRAMS: [&str; 5] = ["kubectl", "helm", "make", "cargo", "gpu-manager"];
 
-/// Every command. Fails where one stands in a place in which it would not be found.
+/// Every command. Fails where a block does not say what it holds.
 pub fn all() -> Result<Vec<Command>> {
     let mut found = vec![];
     for page in pages::all()? {
@@ -142,7 +142,7 @@ fn lines(place: &Place, lines: &[String]) -> Vec<Command> {
     let mut found: Vec<Command> = vec![];
     let mut goes_on = false;
     for (number, line) in lines.iter().enumerate() {
-        let line = line.split(" # ").next().unwrap_or_default().trim();
+        let line = without_comment(line);
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
@@ -160,6 +160,10 @@ fn lines(place: &Place, lines: &[String]) -> Vec<Command> {
         goes_on = line.ends_with('\\');
     }
     found
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split(" # ").next().unwrap_or_default().trim()
 }
 
 /// True for what is more than the mention of a program and its verb.
