@@ -1,11 +1,12 @@
 # `make` lists the targets. Rust and Go are all that is needed; no Docker, no cluster.
 
 CARGO ?= cargo
+# VERSION, IMAGE and REPOSITORY are those of `make manifests`.
 # Variables that the programs read: KEEP, ACCEPT, CUDA_IMAGE, KUBECONFIG, BENCH_IDLE, GPU_OPERATOR_CHARTS, GPU_MANAGER_CACHE.
 # Given on make's command line, they reach them by themselves.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench acceptance lint crds rbac reference diagrams generated charts toolchain
+.PHONY: help demo test bench acceptance lint crds rbac images reference diagrams generated charts manifests toolchain
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +37,9 @@ crds: ## Generate crds/ from the types
 rbac: ## Generate hack/deploy/rbac/release.yaml from the charts
 	$(CARGO) run --locked --quiet --package e2e --bin rbac
 
+images: toolchain ## Generate hack/deploy/base/images.yaml from the default chart
+	$(CARGO) run --locked --quiet --package e2e --bin manifests -- images
+
 reference: ## Generate the tables of the GpuModule's reference from its CRD
 	$(CARGO) run --locked --quiet --package e2e --bin docs -- reference
 
@@ -45,10 +49,16 @@ diagrams: ## Draw docs/assets/*.svg from the texts beside them
 generated: ## Check that the generated files are up to date
 	$(CARGO) run --locked --quiet --package gpu-manager -- crds | diff -u crds/operator.kyma-project.io_gpumodules.yaml -
 	$(CARGO) run --locked --quiet --package e2e --bin rbac -- --check
+	$(CARGO) run --locked --quiet --package e2e --bin manifests -- images --check
 	$(CARGO) run --locked --quiet --package e2e --bin docs -- --check
 
 charts: toolchain ## Copy the chart archives that the image needs into charts/
 	@$(CARGO) run --locked --quiet --package e2e --bin charts
+
+manifests: toolchain ## Write the files of a release into dist/ (VERSION=x.y.z, IMAGE=<image without tag>, REPOSITORY=<url>)
+	@test -n "$(VERSION)" || { echo "VERSION is missing: make manifests VERSION=x.y.z" >&2; exit 1; }
+	@$(CARGO) run --locked --quiet --package e2e --bin manifests -- build \
+		--version "$(VERSION)" --image "$(IMAGE)" --repository "$(REPOSITORY)"
 
 toolchain:
 	@command -v $(CARGO) >/dev/null || { echo "Rust is missing: install it from https://rustup.rs and run again" >&2; exit 1; }

@@ -26,8 +26,8 @@ const POD_DEADLINE: Duration = Duration::from_mins(15);
 const REMOVAL_DEADLINE: Duration = Duration::from_mins(15);
 
 const INSTALL: &str = "Install it first:\n\
-    \u{20} kubectl apply --server-side -f crds\n\
-    \u{20} kubectl apply --server-side -k hack/deploy/community";
+    \u{20} make manifests VERSION=<x.y.z> IMAGE=<image without tag>\n\
+    \u{20} kubectl apply --server-side -f dist/gpu-manager-community.yaml";
 
 /// What the Pod runs.
 #[derive(Clone, Debug)]

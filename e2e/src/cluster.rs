@@ -33,7 +33,7 @@ use self::process::Guardian;
 use crate::pki::ADMIN_GROUP;
 use crate::tools::{Tool, Tools};
 
-pub use self::audit::{AuditEvent, AuditLog, AuditStatus, AuditUser, Mark};
+pub use self::audit::{AuditEvent, AuditLog, AuditObject, AuditStatus, AuditUser, Mark};
 pub use self::heartbeat::heartbeat;
 pub use self::kubeconfig::client_for;
 pub use self::nodes::{FakeNode, HARDWARE_GPUS, HARDWARE_PRODUCT, POOL_LABEL};

@@ -10,6 +10,7 @@ pub mod documents;
 pub mod goldens;
 pub mod interrupt;
 pub mod manager;
+pub mod manifests;
 pub mod pki;
 pub mod rbac;
 pub mod render;

@@ -16,6 +16,7 @@ use kube::runtime::wait::Condition as _;
 
 use crate::charts::Charts;
 use crate::cluster::{Cluster, Process};
+use crate::manifests::{self, Flavour, Release};
 use crate::tools::{Tool, repository_root};
 use crate::wait::eventually;
 
@@ -36,6 +37,8 @@ pub struct Options {
     pub allowed_registries: Option<String>,
     /// Another helm binary than the pinned one.
     pub helm: Option<PathBuf>,
+    /// Namespace that the manifests put it into, with its ServiceAccount.
+    pub namespace: String,
     /// Name of the process, also of its working folder.
     pub identity: String,
     /// Seconds after which its Lease passes on.
@@ -56,6 +59,7 @@ impl Options {
             catalogue: None,
             allowed_registries: None,
             helm: None,
+            namespace: MANAGER.to_owned(),
             identity: "gpu-manager-0".to_owned(),
             lease_duration: 15,
             foreign_operation_limit: 600,
@@ -90,6 +94,13 @@ impl Options {
     #[must_use]
     pub fn with_allowed_registries(mut self, registries: &str) -> Self {
         self.allowed_registries = Some(registries.to_owned());
+        self
+    }
+
+    /// The same in another namespace.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        namespace.clone_into(&mut self.namespace);
         self
     }
 
@@ -179,20 +190,23 @@ fn build(selection: &[&str], profile: &Path) -> Result<PathBuf> {
     Ok(profile.join("gpu-manager"))
 }
 
-/// Installs what an administrator installs: CRD, namespace, ServiceAccount and rights. The Deployment of the manifests is
-/// scaled to zero, since the process runs outside of the cluster.
+/// Installs what an administrator installs: the community manifest of the release that the source would make. Its
+/// Deployment is scaled to zero, since the process runs outside of the cluster.
 pub async fn install_manifests(cluster: &Cluster) -> Result<()> {
-    let root = repository_root();
-    let path = |relative: &str| root.join(relative).display().to_string();
-    cluster
-        .kubectl(&["apply", "--server-side", "-f", &path("crds")])
-        .await?;
-    cluster
-        .kubectl(&["apply", "--server-side", "-k", &path("hack/deploy/community")])
-        .await?;
+    let kubectl = cluster.tools().path(Tool::Kubectl);
+    let manifest = manifests::render(&kubectl, Flavour::Community, &Release::current()?)?;
+    let path = cluster.dir().join(Flavour::Community.file());
+    std::fs::write(&path, manifest)?;
+    let path = path.to_str().context("the cluster's folder is not UTF-8")?;
+    cluster.kubectl(&["apply", "--server-side", "-f", path]).await?;
     cluster
         .kubectl(&["-n", MANAGER, "scale", "deployment", MANAGER, "--replicas=0"])
         .await?;
+    until_served(cluster).await
+}
+
+/// Waits until the API server serves GpuModules.
+pub async fn until_served(cluster: &Cluster) -> Result<()> {
     let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
     eventually("the CRD of GpuModule to be served", SOON, async || {
         let crd = crds.get("gpumodules.operator.kyma-project.io").await?;
@@ -209,7 +223,9 @@ pub async fn install_manifests(cluster: &Cluster) -> Result<()> {
 impl Manager {
     /// Starts the operator with the rights of its ServiceAccount; the manifests must be installed.
     pub async fn start(cluster: &Cluster, options: &Options) -> Result<Self> {
-        let kubeconfig = cluster.kubeconfig_for_service_account(MANAGER, MANAGER).await?;
+        let kubeconfig = cluster
+            .kubeconfig_for_service_account(&options.namespace, MANAGER)
+            .await?;
         Self::start_with(cluster, options, &kubeconfig)
     }
 
@@ -238,7 +254,7 @@ impl Manager {
         command
             .arg("--work-dir")
             .arg(cluster.dir().join(&options.identity));
-        command.args(["--namespace", MANAGER, "--identity", &options.identity]);
+        command.args(["--namespace", &options.namespace, "--identity", &options.identity]);
         command.args(["--lease-duration", &options.lease_duration.to_string()]);
         let limit = options.foreign_operation_limit.to_string();
         command.args(["--foreign-operation-limit", &limit]);

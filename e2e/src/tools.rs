@@ -87,9 +87,16 @@ impl Tools {
         if let Some(tools) = found.as_ref() {
             return Ok(tools.clone());
         }
-        let tools = build::ensure().context("the local cluster's tools are not available")?;
+        let tools = build::ensure(&Tool::ALL).context("the local cluster's tools are not available")?;
         *found = Some(tools.clone());
         Ok(tools)
+    }
+
+    /// The path of one binary, without building the others.
+    pub fn only(tool: Tool) -> Result<PathBuf> {
+        let tools =
+            build::ensure(&[tool]).with_context(|| format!("{} is not available", tool.file_name()))?;
+        Ok(tools.path(tool))
     }
 
     /// The path of one binary.

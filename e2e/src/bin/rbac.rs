@@ -1,5 +1,5 @@
-//! Writes `hack/deploy/rbac/release.yaml` from what the charts render, or checks
-//! that it is up to date (`--check`).
+//! Writes the roles and the admission policy in `hack/deploy/rbac` and the tables of `docs/contributor/rbac.md`, or checks
+//! that they are up to date (`--check`).
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -12,10 +12,10 @@ use e2e::{
     tools::{Tool, Tools, repository_root},
 };
 
-/// Derive the rights that helm needs from the charts.
+/// Derive the rights of the operator from its own list and the charts.
 #[derive(Parser)]
 struct Args {
-    /// Compare with the file instead of writing it.
+    /// Compare with the files instead of writing them.
     #[arg(long)]
     check: bool,
     /// Folder with NVIDIA's chart archives, gpu-operator-v<version>.tgz; looked for when none is given.
@@ -24,9 +24,6 @@ struct Args {
     /// The helm binary; the one that ships is built when none is given.
     #[arg(long, env = "HELM_BIN")]
     helm: Option<PathBuf>,
-    /// Folder that holds release.yaml and values/.
-    #[arg(long, default_value_os_t = repository_root().join("hack/deploy/rbac"))]
-    dir: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -34,7 +31,6 @@ fn main() -> ExitCode {
 }
 
 async fn generate(args: Args) -> Result<()> {
-    let path = args.dir.join("release.yaml");
     let tools = Tools::ensure()?;
     let charts = if let Some(charts) = args.charts {
         charts
@@ -47,23 +43,25 @@ async fn generate(args: Args) -> Result<()> {
         found.dir().to_owned()
     };
     let helm = args.helm.unwrap_or_else(|| tools.path(Tool::Helm));
+    let root = repository_root();
     let wanted = derive(&Sources {
         helm,
         charts,
-        values: args.dir.join("values"),
-    })?
-    .to_yaml()?;
-    if args.check {
-        let found =
-            fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-        ensure!(
-            found == wanted,
-            "{} is out of date: run `cargo run -p e2e --bin rbac` and commit the file\n{}",
-            path.display(),
-            first_difference(&found, &wanted)
-        );
-    } else {
-        fs::write(&path, wanted).with_context(|| format!("{} cannot be written", path.display()))?;
+        values: root.join("hack/deploy/rbac/values"),
+    })?;
+    for (path, wanted) in wanted.files(root)? {
+        if args.check {
+            let found =
+                fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+            ensure!(
+                found == wanted,
+                "{} is out of date: run `make rbac` and commit the file\n{}",
+                path.display(),
+                first_difference(&found, &wanted)
+            );
+        } else {
+            fs::write(&path, wanted).with_context(|| format!("{} cannot be written", path.display()))?;
+        }
     }
     Ok(())
 }

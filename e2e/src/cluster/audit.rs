@@ -42,6 +42,24 @@ pub struct AuditEvent {
     /// When it was answered.
     #[serde(rename = "stageTimestamp")]
     pub answered: Option<MicroTime>,
+    /// What it was about; `None` for requests about no object, `/version` for example.
+    pub object_ref: Option<AuditObject>,
+}
+
+/// What a request was about. Empty where the request does not say.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AuditObject {
+    /// Group of the API; empty for the core.
+    pub api_group: String,
+    /// Plural name of the kind.
+    pub resource: String,
+    /// For example `status`.
+    pub subresource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
 }
 
 /// The user of a request.

@@ -77,7 +77,7 @@ impl Local {
         screen.phase("Run the operator");
         let nvidia = simulated::Operator::start(cluster.client(), simulated::Options::default());
         install_manifests(&cluster).await?;
-        screen.progress("crds/ and hack/deploy/community are applied");
+        screen.progress("gpu-manager-community.yaml of `make manifests` is applied");
         let manager = Manager::start(&cluster, &ManagerOptions::with_charts(&charts)).await?;
         screen.progress("gpu-manager runs beside the cluster, with the rights of its ServiceAccount");
 

@@ -1,5 +1,5 @@
-//! Renders each chart with each values file through `helm template`, which needs no
-//! cluster.
+//! Renders each chart with each values file, and with what the operator makes of typical specs, through `helm template`,
+//! which needs no cluster.
 
 use std::{
     fs,
@@ -8,8 +8,10 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-
-use gpu_manager::catalogue::{Catalogue, Stage};
+use gpu_manager::api::NodeFeatureDiscovery;
+use gpu_manager::catalogue::{Catalogue, DriverLayout, Stage};
+use gpu_manager::desired::{DriverUpgrades, Step, resolve_step};
+use serde_json::{Map, Value, json};
 
 use super::ReleaseRights;
 
@@ -36,7 +38,8 @@ pub fn versions() -> Result<Vec<String>> {
 
 /// The rights that all renders together need.
 pub fn derive(sources: &Sources) -> Result<ReleaseRights> {
-    let values = files(&sources.values)?;
+    let given = files(&sources.values)?;
+    let folder = tempfile::tempdir()?;
     let mut rights = ReleaseRights::new();
     for version in versions()? {
         let chart = sources.charts.join(format!("gpu-operator-v{version}.tgz"));
@@ -47,7 +50,8 @@ pub fn derive(sources: &Sources) -> Result<ReleaseRights> {
         );
         let mut show = Command::new(&sources.helm);
         rights.add_crds(&output(show.args(["show", "crds"]).arg(&chart))?)?;
-        for file in &values {
+        let resolved = resolved(&version, folder.path())?;
+        for file in given.iter().chain(&resolved) {
             let mut template = Command::new(&sources.helm);
             template
                 .args(["template", "gpu-operator"])
@@ -56,11 +60,62 @@ pub fn derive(sources: &Sources) -> Result<ReleaseRights> {
                 .args(["--kube-version", KUBE_VERSION, "--values"])
                 .arg(file);
             rights
-                .add_render(&output(&mut template)?)
+                .add_render(&version, &output(&mut template)?)
                 .with_context(|| format!("chart {version} with {}", file.display()))?;
         }
     }
     Ok(rights)
+}
+
+/// What the operator makes of every field, in each mode, layout and world, as values files of one chart version.
+fn resolved(version: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+    let catalogue = Catalogue::compiled_in()?;
+    let chart = catalogue
+        .chart(&version.parse()?)
+        .with_context(|| format!("chart {version} is not in the catalogue"))?;
+    if chart.stage != Stage::Install {
+        return Ok(vec![]);
+    }
+    let fields: Map<String, Value> =
+        serde_saphyr::from_str(include_str!("../../../src/desired/tests/fields.yaml"))?;
+    let mut all = json!({});
+    fields.values().for_each(|field| merge(&mut all, field));
+    // A ServiceMonitor needs the exporter.
+    merge(&mut all, &json!({ "monitoring": { "dcgmExporter": true } }));
+    let specs = [json!({}), json!({ "driver": { "mode": "Preinstalled" } }), all];
+    let mut layouts = vec![DriverLayout::ClusterPolicy];
+    if chart.driver_layout != DriverLayout::ClusterPolicy {
+        layouts.push(chart.driver_layout);
+    }
+    let mut files = vec![];
+    for spec in specs {
+        let spec = serde_json::from_value(spec)?;
+        for layout in &layouts {
+            for nfd in [NodeFeatureDiscovery::Module, NodeFeatureDiscovery::Cluster] {
+                let step = Step {
+                    chart: chart.version.clone(),
+                    layout: *layout,
+                    drivers: DriverUpgrades::AsConfigured,
+                };
+                let values = resolve_step(&spec, &catalogue, nfd, &step, &[])?.values;
+                let file = folder.join(format!("{version}-{}.json", files.len()));
+                fs::write(&file, values.to_string())?;
+                files.push(file);
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn merge(into: &mut Value, from: &Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
 }
 
 /// The values files of a folder, sorted.

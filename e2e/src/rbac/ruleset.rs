@@ -29,6 +29,14 @@ impl RuleSet {
         }
     }
 
+    /// Adds the rights of another set.
+    pub fn join(&mut self, other: &Self) {
+        for (subject, verbs) in &other.0 {
+            let known = self.0.entry(subject.clone()).or_default();
+            known.extend(verbs.iter().cloned());
+        }
+    }
+
     /// Adds a rule of a chart's role. Wildcards and rules about URLs are refused:
     /// whether the operator may hold them is for a person to decide.
     pub fn grant(&mut self, rule: &PolicyRule) -> Result<()> {
@@ -59,9 +67,9 @@ impl RuleSet {
     pub fn without(&self, other: &Self) -> Self {
         let left = self.0.iter().map(|(subject, verbs)| {
             let missing = verbs.iter().filter(|verb| !other.gives(subject, verb));
-            (subject.clone(), missing.cloned().collect())
+            (subject.clone(), missing.cloned().collect::<BTreeSet<String>>())
         });
-        Self(left.collect())
+        Self(left.filter(|(_, verbs)| !verbs.is_empty()).collect())
     }
 
     /// Whether this set gives the verb on the subject, by its name or for all names.

@@ -3,7 +3,7 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use serde_json::json;
 
-use super::{ReleaseRights, RuleSet};
+use super::{CLUSTER, HOME, RELEASE, ReleaseRights, RuleSet, rights, yaml};
 
 /// One line per rule: group/resources names verbs.
 fn lines(set: &RuleSet) -> Vec<String> {
@@ -140,20 +140,23 @@ spec: {group: example.com, scope: Cluster, names: {kind: Widget, plural: widgets
 
 #[test]
 fn objects_hooks_and_roles_land_in_their_scope() {
-    let mut rights = ReleaseRights::default();
+    let mut rights = ReleaseRights::new();
     rights.add_crds(CRD).unwrap();
-    rights.add_render(CHART).unwrap();
+    rights.add_render("1.0.0", CHART).unwrap();
     assert_eq!(
-        lines(&rights.cluster.used),
+        lines(&rights.cluster.crds),
+        ["apiextensions.k8s.io/customresourcedefinitions [widgets.example.com] create,patch"]
+    );
+    assert_eq!(
+        lines(&rights.cluster.made),
         [
-            "apiextensions.k8s.io/customresourcedefinitions [widgets.example.com] create,get,patch",
             "example.com/widgets [] create,delete,get,list,patch,watch",
             "rbac.authorization.k8s.io/clusterroles [] create,delete,get,list,patch,watch",
         ]
     );
     assert_eq!(lines(&rights.cluster.granted), ["/nodes [] patch"]);
     assert_eq!(
-        lines(&rights.namespaced.used),
+        lines(&rights.namespaced.made),
         [
             "apps/deployments [] create,delete,get,list,patch,watch",
             "batch/jobs [] create,delete,get,list,patch,watch",
@@ -161,27 +164,54 @@ fn objects_hooks_and_roles_land_in_their_scope() {
         ]
     );
     assert_eq!(lines(&rights.namespaced.granted), ["/pods,secrets [] get"]);
+    // The operator has these rights of its own.
+    assert_eq!(lines(&rights.namespaced.only_granted()), Vec::<String>::new());
 }
 
 #[test]
 fn an_unknown_kind_is_an_error_that_names_it() {
-    let refused = ReleaseRights::default().add_render(CHART).unwrap_err();
+    let refused = ReleaseRights::new().add_render("1.0.0", CHART).unwrap_err();
     assert!(format!("{refused:#}").contains("kind Widget"), "{refused:#}");
 }
 
 #[test]
-fn the_yaml_is_two_roles_with_the_rights_of_both_kinds() {
+fn the_yaml_is_roles_with_each_right_once() {
     let mut rights = ReleaseRights::new();
     rights.add_crds(CRD).unwrap();
-    rights.add_render(CHART).unwrap();
-    let yaml = rights.to_yaml().unwrap();
+    rights.add_render("1.0.0", CHART).unwrap();
+    let yaml = yaml::release(&rights).unwrap();
     let roles: Vec<ClusterRole> = serde_saphyr::from_multiple(&yaml).unwrap();
     let names: Vec<_> = roles.iter().map(|role| role.metadata.name.as_deref()).collect();
     assert_eq!(
         names,
         [Some("gpu-manager-release-cluster"), Some("gpu-manager-release")]
     );
-    // `secrets: get` is granted by the chart and used by helm: printed once.
+    // Granted by the chart and the operator's own: printed once.
     assert_eq!(yaml.matches("\"secrets\"").count(), 1, "{yaml}");
-    assert_eq!(yaml, rights.to_yaml().unwrap());
+    assert_eq!(yaml, yaml::release(&rights).unwrap());
+}
+
+#[test]
+fn the_policy_allows_the_names_that_the_charts_make() {
+    let mut rights = ReleaseRights::new();
+    rights.add_crds(CRD).unwrap();
+    rights.add_render("1.0.0", CHART).unwrap();
+    let policy = yaml::admission(&rights);
+    assert!(
+        policy.contains("\"['wide']\"") && policy.contains("\"['widgets.example.com']\""),
+        "{policy}"
+    );
+    assert!(!policy.contains('@'), "{policy}");
+}
+
+#[test]
+fn no_rule_of_the_operators_own_repeats_another() {
+    for rules in [CLUSTER, HOME, RELEASE] {
+        for (index, rule) in rules.iter().enumerate() {
+            let others = rules.iter().enumerate().filter(|(other, _)| *other != index);
+            let others: Vec<_> = others.map(|(_, rule)| *rule).collect();
+            assert_eq!(rule.rights().without(&rights(&others)), rule.rights(), "{rule:?}");
+            assert!(rule.reason.ends_with('.'), "{rule:?}");
+        }
+    }
 }

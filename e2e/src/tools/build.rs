@@ -37,25 +37,28 @@ const UNFINISHED: &str = ".building-";
 
 const BUILD_FLAGS: [&str; 3] = ["build", "-trimpath", "-buildvcs=false"];
 
-/// Finds every tool; builds what is missing.
-pub(super) fn ensure() -> Result<Tools> {
+/// Finds these tools; builds those that are missing.
+pub(super) fn ensure(wanted: &[Tool]) -> Result<Tools> {
     let go_version = go_version()?;
     let root = cache_dir()?.join("tools");
     let dir = root.join(key(&go_version, &BUILD_FLAGS)?);
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
 
     let mut assets = BTreeMap::new();
-    for tool in Tool::ALL {
-        if let Some(path) = from_assets(tool)? {
-            assets.insert(tool, path);
+    for tool in wanted {
+        if let Some(path) = from_assets(*tool)? {
+            assets.insert(*tool, path);
         }
     }
     let tools = Tools { dir, assets };
-    if !missing(&tools).is_empty() || !tools.kwok_stages().is_dir() {
+    let needs_stages = wanted.contains(&Tool::Kwok) && !tools.kwok_stages().is_dir();
+    if needs_stages || !missing(&tools, wanted).is_empty() {
         let _lock = lock(&tools.dir)?;
         remove_unfinished(&tools.dir)?;
-        build_missing(&tools)?;
-        copy_stages(&tools)?;
+        build_missing(&tools, wanted)?;
+        if needs_stages {
+            copy_stages(&tools)?;
+        }
     }
     Ok(tools)
 }
@@ -72,15 +75,13 @@ fn remove_unfinished(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn missing(tools: &Tools) -> Vec<Tool> {
-    Tool::ALL
-        .into_iter()
-        .filter(|tool| !tools.path(*tool).is_file())
-        .collect()
+fn missing(tools: &Tools, wanted: &[Tool]) -> Vec<Tool> {
+    let wanted = wanted.iter().copied();
+    wanted.filter(|tool| !tools.path(*tool).is_file()).collect()
 }
 
-fn build_missing(tools: &Tools) -> Result<()> {
-    let missing = missing(tools);
+fn build_missing(tools: &Tools, wanted: &[Tool]) -> Result<()> {
+    let missing = missing(tools, wanted);
     for (index, tool) in missing.iter().enumerate() {
         let recipe = Recipe::of(*tool);
         let family = Family::read(recipe.family)?;

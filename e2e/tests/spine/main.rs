@@ -31,6 +31,7 @@ mod quiet;
 mod readiness;
 mod recovery;
 mod replicas;
+mod rights;
 mod samples;
 mod start;
 mod surface;
