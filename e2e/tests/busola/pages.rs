@@ -1,0 +1,114 @@
+//! What the pages say, sample by sample.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::extension::Extension;
+use crate::jsonata::Scope;
+use crate::page::Page;
+use crate::samples::samples;
+
+#[test]
+fn every_sample_is_told_as_it_should_be() -> Result<()> {
+    let extension = Extension::read()?;
+    for (name, sample) in samples()? {
+        let page = Page::of(&extension, &sample).context(name.clone())?;
+        insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(name, page);
+        });
+    }
+    Ok(())
+}
+
+#[test]
+fn a_gpu_module_that_needs_somebody_has_an_alert() -> Result<()> {
+    let extension = Extension::read()?;
+    for (name, sample) in samples()? {
+        let page = Page::of(&extension, &sample)?;
+        let alerts = page.lines().filter(|line| line.starts_with("! ")).count();
+        let state = sample.pointer("/status/state").and_then(Value::as_str);
+        let wanted = matches!(state, None | Some("Warning" | "Error"));
+        ensure!(!wanted || alerts == 1, "{name} has {alerts} alerts");
+    }
+    Ok(())
+}
+
+/// Reasons of the documentation.
+fn documented() -> Result<BTreeSet<String>> {
+    let path = e2e::tools::repository_root().join("docs/user/troubleshooting.md");
+    let text = std::fs::read_to_string(path)?;
+    let words = text.split('`').map(ToOwned::to_owned);
+    Ok(words.collect())
+}
+
+/// Every word that an expression compares a reason with.
+fn reasons(extension: &Extension) -> BTreeSet<String> {
+    let details = extension.key("details").to_string();
+    let quoted = details.split('\'').skip(1).step_by(2);
+    let is_reason = |word: &&str| {
+        let mut letters = word.chars();
+        letters.next().is_some_and(|first| first.is_ascii_uppercase())
+            && word.chars().all(|letter| letter.is_ascii_alphanumeric())
+    };
+    quoted.filter(is_reason).map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn only_reasons_that_there_are_have_an_alert() -> Result<()> {
+    let documented = documented()?;
+    // Words of other fields.
+    let others = [
+        "Ready",
+        "Processing",
+        "Warning",
+        "Error",
+        "Deleting",
+        "True",
+        "False",
+        "Configured",
+        "Installed",
+        "OperandsReady",
+        "Drifted",
+        "DriverChangePending",
+        "Deleted",
+        "Preinstalled",
+        "Cluster",
+        "WhenIdle",
+        "Namespace",
+    ];
+    for reason in reasons(&Extension::read()?) {
+        let is_known = documented.contains(&reason) || others.contains(&reason.as_str());
+        ensure!(is_known, "{reason} is no reason of docs/user/troubleshooting.md");
+    }
+    Ok(())
+}
+
+#[test]
+fn only_events_of_the_gpu_module_are_listed() -> Result<()> {
+    let extension = Extension::read()?;
+    let list = extension
+        .details("/body")
+        .iter()
+        .find(|widget| widget["widget"] == "EventList");
+    let filter = list.context("no events")?["filter"]
+        .as_str()
+        .context("no filter")?
+        .to_owned();
+    let module = json!({ "kind": "GpuModule", "metadata": { "name": "default" } });
+    for (kind, name, is_listed) in [
+        ("GpuModule", "default", true),
+        ("Node", "default", false),
+        ("GpuModule", "other", false),
+    ] {
+        let event = json!({ "involvedObject": { "kind": kind, "name": name } });
+        let scope = Scope {
+            here: &event,
+            ..Scope::page(&module)
+        };
+        let found = scope.evaluate(&filter)?;
+        ensure!(found == Some(Value::Bool(is_listed)), "{kind} {name}: {found:?}");
+    }
+    Ok(())
+}
