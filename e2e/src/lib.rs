@@ -9,6 +9,7 @@ pub mod demo;
 pub mod documents;
 pub mod goldens;
 pub mod interrupt;
+pub mod inventory;
 pub mod manager;
 pub mod manifests;
 pub mod pki;

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::cli::Cli;
 use crate::files::Files;
-use crate::inventory::Inventory;
 use crate::lab::Lab;
+use e2e::inventory::Inventory;
 
 const HERE: Flavour = Flavour::Community;
 

@@ -10,8 +10,6 @@ mod cli;
 mod community;
 mod files;
 mod images;
-#[path = "../spine/gone/inventory.rs"]
-mod inventory;
 mod lab;
 mod lifecycle_manager;
 mod managed;

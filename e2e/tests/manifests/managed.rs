@@ -13,9 +13,9 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::files::Files;
-use crate::inventory::Inventory;
 use crate::lab::{Lab, STEP};
 use crate::lifecycle_manager::{APPLIER, LOCAL_REGISTRY, LifecycleManager, ensure_all_present};
+use e2e::inventory::Inventory;
 
 const HERE: Flavour = Flavour::Managed;
 

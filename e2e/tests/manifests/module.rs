@@ -51,7 +51,7 @@ pub const TRAPS: &[Trap] = &[
             },
             |files| {
                 files.edit_template(|template| {
-                    template["spec"]["manager"]["namespace"] = json!("kyma-system")
+                    template["spec"]["manager"]["namespace"] = json!("kyma-system");
                 });
             },
             |files| files.edit_config(|config| config["manager"]["kind"] = json!("StatefulSet")),

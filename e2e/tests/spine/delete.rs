@@ -6,10 +6,10 @@ use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::inventory::Inventory;
 use crate::killed::until_pending;
 use crate::lab::Lab;
 use crate::lab::wrapper::WrappedHelm;
+use e2e::inventory::Inventory;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn during_the_install_and_without_any() -> Result<()> {

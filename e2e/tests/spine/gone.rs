@@ -12,9 +12,9 @@ use anyhow::{Context as _, Result, ensure};
 use gpu_manager::api::State;
 use serde_json::json;
 
-use crate::inventory::Inventory;
 use crate::lab::Lab;
 use crate::lab::wrapper::WrappedHelm;
+use e2e::inventory::Inventory;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_a_quiet_cluster() -> Result<()> {

@@ -1,120 +1,127 @@
-//! Everything in a cluster, to be compared with what was there before.
-//!
-//! All that can be listed is taken, with all that is in it but for its status and what the API server counts. What may differ all the
-//! same is written down in [`allowed`], each with its reason.
-
-mod allowed;
-mod proof;
-
-use std::collections::BTreeMap;
-use std::time::Duration;
+//! The inventory sees each kind of thing that a removal could leave.
 
 use anyhow::{Result, ensure};
-use e2e::wait::eventually;
-use futures::future::try_join_all;
-use kube::api::ListParams;
-use kube::core::{ApiResource, DynamicObject};
-use kube::discovery::{Discovery, verbs};
-use kube::{Api, Client, ResourceExt as _};
-use serde_json::Value;
+use e2e::cluster::{Cluster, FakeNode, Options};
+use e2e::inventory::Inventory;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-use crate::lab::objects::differences;
-
-/// How long Kubernetes may take to remove what belonged to something that is gone.
-const SETTLED: Duration = Duration::from_secs(20);
-
-/// Every object of a cluster by kind, namespace and name, with its content.
-#[derive(Debug)]
-pub struct Inventory(BTreeMap<String, Value>);
-
-impl Inventory {
-    /// Reads everything that can be listed.
-    pub async fn take(client: &Client) -> Result<Self> {
-        let discovery = Discovery::new(client.clone()).run().await?;
-        let kinds = discovery
-            .groups()
-            .flat_map(kube::discovery::ApiGroup::recommended_resources);
-        let lists = kinds
-            .filter(|(_, capabilities)| capabilities.supports_operation(verbs::LIST))
-            .map(async |(kind, _)| list(client, &kind).await);
-        let lists = try_join_all(lists).await?;
-        Ok(Self(lists.into_iter().flatten().collect()))
-    }
-
-    /// What is other than before, one line each.
-    pub fn differences(&self, now: &Self) -> Vec<String> {
-        let gone = self.0.keys().filter(|key| !now.0.contains_key(*key));
-        let mut found: Vec<_> = gone.map(|key| format!("{key} is gone")).collect();
-        for (key, value) in &now.0 {
-            match self.0.get(key) {
-                None => found.push(format!("{key} is new")),
-                Some(before) => {
-                    let below = differences(value, before, "").into_iter();
-                    found.extend(below.map(|difference| format!("{key}: {difference}")));
-                }
-            }
-        }
-        found
-    }
-
-    /// Waits until everything is as it was; fails with what is not.
-    pub async fn ensure_is_back(&self, client: &Client) -> Result<()> {
-        self.ensure_is_back_but_for(client, |_| false).await
-    }
-
-    /// The same, where somebody has changed what `expected` knows: it is given each line.
-    pub async fn ensure_is_back_but_for(
-        &self,
-        client: &Client,
-        expected: impl Fn(&str) -> bool,
-    ) -> Result<()> {
-        eventually("the cluster to be as it was", SETTLED, async || {
-            let mut found = self.differences(&Self::take(client).await?);
-            found.retain(|line| !expected(line));
-            ensure!(found.is_empty(), "{found:#?}");
-            Ok(())
-        })
-        .await
-    }
+async fn create<K>(api: &Api<K>, object: Value) -> Result<()>
+where
+    K: Resource + Clone + DeserializeOwned + Serialize + std::fmt::Debug,
+{
+    api.create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?;
+    Ok(())
 }
 
-/// The objects of one kind. A kind that has just gone has none.
-async fn list(client: &Client, kind: &ApiResource) -> Result<Vec<(String, Value)>> {
-    let api = Api::<DynamicObject>::all_with(client.clone(), kind);
-    let objects = match api.list(&ListParams::default()).await {
-        Ok(list) => list.items,
-        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-        Err(error) => return Err(error.into()),
+async fn change<K>(api: &Api<K>, name: &str, patch: Value) -> Result<()>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
+    Ok(())
+}
+
+fn crd(group: &str) -> Value {
+    json!({
+        "metadata": { "name": format!("things.{group}") },
+        "spec": {
+            "group": group,
+            "names": { "kind": "Thing", "plural": "things" },
+            "scope": "Cluster",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object" } },
+            }],
+        },
+    })
+}
+
+/// Changes made by `change` are reported in these words, and in no more.
+async fn reports(client: &Client, change: impl AsyncFnOnce() -> Result<()>, words: &[&str]) -> Result<()> {
+    let before = Inventory::take(client).await?;
+    change().await?;
+    let found = before.differences(&Inventory::take(client).await?);
+    ensure!(found == words, "{found:#?} instead of {words:#?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_sees_whatever_was_not_there_before() -> Result<()> {
+    let cluster = Cluster::start(Options::api_server_only()).await?;
+    cluster.create_node(&FakeNode::new("gpu-0")).await?;
+    let client = cluster.client();
+    let nodes = Api::<Node>::all(client.clone());
+    let maps = Api::<ConfigMap>::default_namespaced(client.clone());
+    let secrets = Api::<Secret>::default_namespaced(client.clone());
+    let leases = Api::<Lease>::default_namespaced(client.clone());
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
+    let map = |name: &str| json!({ "metadata": { "name": name }, "data": { "a": "1" } });
+    create(&maps, map("kept")).await?;
+    create(&maps, map("deleted")).await?;
+    create(&maps, map("replaced")).await?;
+
+    let on_node = async || {
+        let cordon = json!({ "spec": { "unschedulable": true } });
+        change(&nodes, "gpu-0", cordon).await?;
+        let more =
+            json!({ "metadata": { "labels": { "nvidia.com/a": "" }, "annotations": { "nfd/b": "" } } });
+        change(&nodes, "gpu-0", more).await?;
+        let taint = json!({ "spec": { "taints": [{ "key": "nvidia.com/c", "effect": "NoSchedule" }] } });
+        change(&nodes, "gpu-0", taint).await
     };
-    let mut taken = Vec::new();
-    for object in objects {
-        let namespace = object.namespace().map(|name| name + "/").unwrap_or_default();
-        let name = format!("{namespace}{}", object.name_any());
-        if allowed::object(&kind.kind, &name).is_none() {
-            let key = format!("{} {name}", kind.kind);
-            taken.push((key, essence(&kind.kind, object)?));
-        }
-    }
-    Ok(taken)
-}
+    let words = [
+        r#"Node gpu-0: .metadata.annotations.nfd/b is "" instead of null"#,
+        r#"Node gpu-0: .metadata.labels.nvidia.com/a is "" instead of null"#,
+        r#"Node gpu-0: .spec.taints is [{"effect":"NoSchedule","key":"nvidia.com/c","timeAdded":null}] instead of [{"effect":"NoSchedule","key":"node.kubernetes.io/not-ready","timeAdded":null}]"#,
+        "Node gpu-0: .spec.unschedulable is true instead of null",
+    ];
+    reports(&client, on_node, &words).await?;
 
-/// What must be as before.
-fn essence(kind: &str, object: DynamicObject) -> Result<Value> {
-    let mut essence = serde_json::to_value(object)?;
-    essence["status"] = Value::Null;
-    let metadata = &mut essence["metadata"];
-    for counted in ["generation", "managedFields", "resourceVersion"] {
-        metadata[counted] = Value::Null;
-    }
-    for place in ["annotations", "labels"] {
-        if let Some(keys) = metadata[place].as_object_mut() {
-            keys.retain(|key, _| allowed::key(kind, key).is_none());
-        }
-    }
-    let taints = essence.pointer_mut("/spec/taints").and_then(Value::as_array_mut);
-    for taint in taints.filter(|_| kind == "Node").into_iter().flatten() {
-        // Kubernetes takes the taint of a cordon off and sets it again.
-        taint["timeAdded"] = Value::Null;
-    }
-    Ok(essence)
+    let objects = async || {
+        create(&maps, map("more")).await?;
+        create(&secrets, json!({ "metadata": { "name": "more" } })).await?;
+        create(&leases, json!({ "metadata": { "name": "53822513.nvidia.com" } })).await?;
+        create(&crds, crd("example.com")).await?;
+        change(&maps, "kept", json!({ "data": { "a": "2" } })).await?;
+        maps.delete("deleted", &DeleteParams::default()).await?;
+        Ok(())
+    };
+    let words = [
+        "ConfigMap default/deleted is gone",
+        "APIService v1.example.com is new",
+        r#"ConfigMap default/kept: .data.a is "2" instead of "1""#,
+        "ConfigMap default/more is new",
+        "CustomResourceDefinition things.example.com is new",
+        "Lease default/53822513.nvidia.com is new",
+        "Secret default/more is new",
+    ];
+    reports(&client, objects, &words).await?;
+
+    // The same name is not the same object.
+    let before = Inventory::take(&client).await?;
+    maps.delete("replaced", &DeleteParams::default()).await?;
+    create(&maps, map("replaced")).await?;
+    let found = before.differences(&Inventory::take(&client).await?);
+    let about_it = |line: &String| line.starts_with("ConfigMap default/replaced: .metadata.");
+    ensure!(!found.is_empty() && found.iter().all(about_it), "{found:#?}");
+
+    // What is allowed, and nothing that looks like it.
+    let namespaces = Api::<Namespace>::all(client.clone());
+    create(&namespaces, json!({ "metadata": { "name": "gpu-manager" } })).await?;
+    let own = Api::<Lease>::namespaced(client.clone(), "gpu-manager");
+    let allowed = async || {
+        create(&own, json!({ "metadata": { "name": "gpu-manager" } })).await?;
+        create(&own, json!({ "metadata": { "name": "other" } })).await?;
+        create(&crds, crd("nvidia.com")).await
+    };
+    reports(&client, allowed, &["Lease gpu-manager/other is new"]).await
 }

@@ -8,10 +8,10 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::inventory::Inventory;
 use crate::killed::until_pending;
 use crate::lab::wrapper::WrappedHelm;
 use crate::lab::{Lab, STEP};
+use e2e::inventory::Inventory;
 
 /// A person takes the finalizer off, and the next GpuModule is there at once.
 async fn forced(lab: &Lab) -> Result<()> {

@@ -8,9 +8,9 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::inventory::Inventory;
 use crate::killed::kill;
 use crate::lab::{Lab, STEP};
+use e2e::inventory::Inventory;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_secrets_of_the_release_or_the_crd_of_cluster_policy() -> Result<()> {

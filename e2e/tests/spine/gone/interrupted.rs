@@ -8,9 +8,9 @@ use gpu_manager::api::{ConditionType, GpuModule, condition};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::json;
 
-use crate::inventory::Inventory;
 use crate::killed::kill;
 use crate::lab::{Lab, STEP};
+use e2e::inventory::Inventory;
 
 /// The number of the step that the GpuModule tells, and of how many.
 fn step(module: &GpuModule) -> Option<(u32, u32)> {

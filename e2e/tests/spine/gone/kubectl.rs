@@ -8,9 +8,9 @@ use gpu_manager::api::{MODULE_NAME, RELEASE_NAMESPACE, State};
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use crate::inventory::Inventory;
 use crate::killed::kill;
 use crate::lab::{Lab, STEP};
+use e2e::inventory::Inventory;
 
 const CRD: &str = "gpumodules.operator.kyma-project.io";
 

@@ -4,10 +4,10 @@ use anyhow::Result;
 use gpu_manager::api::State;
 use serde_json::{Value, json};
 
-use crate::inventory::Inventory;
 use crate::killed::{kill, until_pending};
 use crate::lab::Lab;
 use crate::lab::wrapper::WrappedHelm;
+use e2e::inventory::Inventory;
 
 fn mixed() -> Value {
     json!({ "values": { "mig": { "strategy": "mixed" } } })

@@ -9,9 +9,9 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::inventory::Inventory;
 use crate::killed::kill;
 use crate::lab::{Lab, STEP, message};
+use e2e::inventory::Inventory;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_in_the_middle_and_given_back() -> Result<()> {

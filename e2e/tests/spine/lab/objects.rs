@@ -1,8 +1,9 @@
 //! The objects of the module's release, whatever their kinds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use e2e::inventory::differences;
 use e2e::manager::MANAGER;
 use e2e::wait::eventually;
 use gpu_manager::drift::{Manifest, ObjectRef};
@@ -124,21 +125,6 @@ fn essence(object: &DynamicObject) -> Value {
     annotations.remove("deprecated.daemonset.template.generation");
     essence["metadata"] = serde_json::json!({ "labels": object.metadata.labels, "annotations": annotations });
     essence
-}
-
-/// Where two objects differ.
-pub fn differences(live: &Value, wanted: &Value, path: &str) -> Vec<String> {
-    match (live, wanted) {
-        (Value::Object(left), Value::Object(right)) => {
-            let keys: BTreeSet<_> = left.keys().chain(right.keys()).collect();
-            let below = keys.into_iter();
-            below
-                .flat_map(|key| differences(&live[key], &wanted[key], &format!("{path}.{key}")))
-                .collect()
-        }
-        _ if live == wanted => Vec::new(),
-        _ => vec![format!("{path} is {live} instead of {wanted}")],
-    }
 }
 
 impl Lab {
