@@ -115,14 +115,15 @@ fn gone(s: &Situation<'_>, around: &Surroundings) -> Plan {
     if !ours {
         // The operator's rights in a namespace that is not its own are its last mark there.
         return match s.observed.left.get(&Leavings::Rights) {
-            Some(rights) if !rights.objects.is_empty() => take_away(s),
+            // What stands there under the release's name was never the module's.
+            Some(rights) if !rights.objects.is_empty() && !unrecorded::stands(s) => take_away(s, around),
             _ => depart(s),
         };
     }
-    take_away(s)
+    take_away(s, around)
 }
 
-fn take_away(s: &Situation<'_>) -> Plan {
+fn take_away(s: &Situation<'_>, around: &Surroundings) -> Plan {
     // What cannot be read may still be there.
     if let Some(hold) = unread(s) {
         return Plan::Hold(hold);
@@ -131,7 +132,8 @@ fn take_away(s: &Situation<'_>) -> Plan {
         return plan;
     }
     // Helm has to know again what it is to remove.
-    if let (true, true, Ok(desired)) = (unrecorded::stands(s), foreign::is_ours(s), s.desired) {
+    let ours = foreign::is_ours(s) || around.namespace == SurroundingNamespace::Ours;
+    if let (true, true, Ok(desired)) = (unrecorded::stands(s), ours, s.desired) {
         return unrecorded::record_anew(s, desired);
     }
     clear(s, &AFTER).unwrap_or_else(|| depart(s))

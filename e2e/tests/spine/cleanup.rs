@@ -15,9 +15,9 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::inventory::Inventory;
 use crate::lab::{Lab, STEP};
 use crate::work::Busy;
+use e2e::inventory::Inventory;
 
 /// What a cleanup said and whether it ended well.
 struct Said {

@@ -179,3 +179,28 @@ fn what_is_refused_for_ever_is_given_up_and_named() {
         assert_eq!(told.contains(&words.to_owned()), gone, "{told:?}");
     }
 }
+
+#[test]
+fn helm_has_to_know_again_what_stands_where_that_is_the_modules() {
+    let mut case = Case::new();
+    case.deleting = true;
+    let around = case.observed.surroundings.as_mut().unwrap();
+    around.cluster_role = Some(Some(owner(RELEASE_NAME)));
+    around.namespace = SurroundingNamespace::Ours;
+    assert!(matches!(
+        case.plan(),
+        Plan::Act(Action::Upgrade {
+            cause: Cause::RecordLost,
+            ..
+        })
+    ));
+    // In somebody else's namespace nobody knows who made it; the module was never more than a guest there.
+    let rights = left(Leavings::Rights, Remedy::Delete).observed.left;
+    case.observed.left = rights;
+    case.observed.surroundings.as_mut().unwrap().namespace = SurroundingNamespace::Foreign;
+    case.removal = None;
+    let Plan::Act(Action::BeginRemoval { removal }) = case.plan() else {
+        panic!("{:?}", case.plan())
+    };
+    assert!(removal.stays.is_some());
+}

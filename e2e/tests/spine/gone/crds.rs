@@ -10,8 +10,8 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
-use crate::inventory::Inventory;
 use crate::lab::{Lab, STEP};
+use e2e::inventory::Inventory;
 
 /// The names of NVIDIA's CRDs and of those of Node Feature Discovery.
 async fn crds(lab: &Lab) -> Result<Vec<String>> {
