@@ -70,8 +70,8 @@ fn line(leftover: &Leftover) -> String {
 }
 
 /// The leaves of a merge patch, in words.
-fn flatten(path: &str, patch: &Value, changes: &mut Vec<String>) {
-    match patch {
+fn flatten(path: &str, leaf: &Value, changes: &mut Vec<String>) {
+    match leaf {
         Value::Object(fields) => {
             for (key, value) in fields {
                 let path = match path {

@@ -26,7 +26,12 @@ async fn until_no(lab: &Lab, kind: &str, name: &str) -> Result<()> {
 
 /// True for what belongs to the manifests.
 fn of_manifests(line: &str) -> bool {
-    let parts = ["gpu-manager", "gpumodule", "kyma-gpu-", "operator.kyma-project.io"];
+    let parts = [
+        "gpu-manager",
+        "gpumodule",
+        "kyma-gpu-",
+        "operator.kyma-project.io",
+    ];
     parts.iter().any(|part| line.contains(part))
 }
 
