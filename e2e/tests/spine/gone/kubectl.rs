@@ -26,7 +26,13 @@ async fn until_no(lab: &Lab, kind: &str, name: &str) -> Result<()> {
 
 /// True for what belongs to the manifests.
 fn of_manifests(line: &str) -> bool {
-    line.contains("gpu-manager") || line.contains("gpumodule") || line.contains("operator.kyma-project.io")
+    let names = [
+        "gpu-manager",
+        "gpumodule",
+        "kyma-gpu-",
+        "operator.kyma-project.io",
+    ];
+    names.iter().any(|name| line.contains(name))
 }
 
 #[tokio::test(flavor = "multi_thread")]
