@@ -35,6 +35,63 @@ fn a_gpu_module_that_needs_somebody_has_an_alert() -> Result<()> {
     Ok(())
 }
 
+/// Which alert a reason has in state Warning, where no node is to blame.
+const ALERTS: [(&str, &[&str]); 8] = [
+    ("alert.heldDeletion", &["WorkloadsUsingGpu", "WorkUnreadable"]),
+    (
+        "alert.spec",
+        &[
+            "UnknownChartVersion",
+            "RetiredChartVersion",
+            "OwnedValue",
+            "ContradictingValues",
+            "TemplateText",
+            "ValuesTooLarge",
+            "RegistryNotAllowed",
+            "DowngradeRefused",
+            "UpgradePathRefused",
+            "SpecUnreadable",
+        ],
+    ),
+    ("alert.adopt", &["ReleaseNotAdopted", "ReleaseUnrecorded"]),
+    ("alert.confirmAdoption", &["AdoptionNotConfirmed"]),
+    (
+        "alert.neighbour",
+        &[
+            "ForeignRelease",
+            "UnmanagedStack",
+            "OtherGpuModule",
+            "GpuDriverModule",
+            "ForeignDevicePlugin",
+            "NodeFeatureRulesMissing",
+        ],
+    ),
+    ("alert.poolNotFound", &["WorkerPoolNotFound"]),
+    (
+        "alert.drift",
+        &["DriftFound", "DriftReturns", "DriftNotCorrected"],
+    ),
+    (
+        "alert.warning",
+        &["UnsupportedKubernetes", "OperandsNotReady", "NotDeployed"],
+    ),
+];
+
+#[test]
+fn each_reason_has_its_alert() -> Result<()> {
+    let extension = Extension::read()?;
+    for (alert, reasons) in ALERTS {
+        for reason in reasons {
+            let ready = json!({ "type": "Ready", "status": "False", "reason": reason });
+            let module = json!({ "status": { "state": "Warning", "conditions": [ready] } });
+            let page = Page::of(&extension, &module)?;
+            let said = extension.translation(alert).context(alert)?;
+            ensure!(page.contains(&format!("! warning: {said}")), "{reason}: {page}");
+        }
+    }
+    Ok(())
+}
+
 /// Reasons of the documentation.
 fn documented() -> Result<BTreeSet<String>> {
     let path = e2e::tools::repository_root().join("docs/user/troubleshooting.md");
