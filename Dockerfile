@@ -6,16 +6,16 @@
 # Build each platform on a machine (or emulation) of its own kind and join the two
 # in one manifest list; nothing is cross-compiled. `make charts` fills charts/ first.
 #
-# Base images are given by tag here; a release build passes them by digest
-# (--build-arg RUST_IMAGE=...@sha256:...), so that the build can be repeated.
-ARG RUST_IMAGE=docker.io/library/rust:1.95.0-bookworm
-ARG GO_IMAGE=docker.io/library/golang:1.26-bookworm
-ARG RUNTIME_IMAGE=gcr.io/distroless/cc-debian12:nonroot
+# Base images are pinned by the digest of their index, so that a build can be repeated; the tag tells people what it is.
+# A new version of Rust, Go or Debian changes both.
+ARG RUST_IMAGE=docker.io/library/rust:1.95.0-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1
+ARG GO_IMAGE=docker.io/library/golang:1.26.4-bookworm@sha256:b305420a68d0f229d91eb3b3ed9e519fcf2cf5461da4bef997bf927e8c0bfd2b
+ARG RUNTIME_IMAGE=gcr.io/distroless/cc-debian12:nonroot@sha256:b0ae8e989418b458e0f25489bc3be523718938a2b70864cc0f6a00af1ddbd985
 
 # The operator, against the glibc of the runtime image (both are Debian 12).
 FROM ${RUST_IMAGE} AS operator
 WORKDIR /src
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.toml Cargo.lock build.rs ./
 COPY chart-values chart-values
 COPY crds crds
 # A member of the workspace; cargo wants to see it, nothing of it is built.

@@ -6,7 +6,7 @@ CARGO ?= cargo
 # Given on make's command line, they reach them by themselves.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench acceptance lint crds rbac images reference diagrams generated charts manifests toolchain
+.PHONY: help demo test bench acceptance lint crds rbac images reference diagrams generated catalogue charts manifests toolchain
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ crds: ## Generate crds/ from the types
 	$(CARGO) run --locked --quiet --package gpu-manager -- crds > .crds.tmp
 	mv .crds.tmp crds/operator.kyma-project.io_gpumodules.yaml
 
-rbac: ## Generate hack/deploy/rbac/release.yaml from the charts
+rbac: ## Generate roles, admission policy and docs/contributor/rbac.md from the charts
 	$(CARGO) run --locked --quiet --package e2e --bin rbac
 
 images: toolchain ## Generate hack/deploy/base/images.yaml from the default chart
@@ -51,6 +51,11 @@ generated: ## Check that the generated files are up to date
 	$(CARGO) run --locked --quiet --package e2e --bin rbac -- --check
 	$(CARGO) run --locked --quiet --package e2e --bin manifests -- images --check
 	$(CARGO) run --locked --quiet --package e2e --bin docs -- --check
+
+catalogue: toolchain ## Check chart-values/ against NVIDIA's charts: digests, CRDs, images, restarts, rights, what values reach
+	CI=true $(CARGO) test --locked --package gpu-manager --lib -- catalogue:: desired::
+	CI=true $(CARGO) test --locked --package e2e --test charts --test fields --test restarts --test reach
+	CI=true $(CARGO) run --locked --quiet --package e2e --bin rbac -- --check
 
 charts: toolchain ## Copy the chart archives that the image needs into charts/
 	@$(CARGO) run --locked --quiet --package e2e --bin charts

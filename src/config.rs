@@ -1,15 +1,17 @@
 //! Flags and environment become [`Cli`]; the only file that reads the environment.
 
 mod cleanup;
+mod parse;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::admin::{HEALTH_PORT, METRICS_PORT};
 use crate::helm::{ApiAccess, PASSED_ON, PASSED_ON_WITH_KUBECONFIG};
 use crate::telemetry::{DEFAULT_FILTER, Format};
+use parse::{label_value, registry, value_path};
 
 pub use cleanup::CleanupArgs;
 
@@ -69,6 +71,45 @@ pub struct RunArgs {
         value_name = "REGISTRIES"
     )]
     pub allowed_registries: Vec<String>,
+
+    /// Refuse spec.values, but for what --open-values names. The other fields of a GpuModule stay open.
+    #[arg(
+        long,
+        global = true,
+        env = "GPU_MANAGER_LOCKED_VALUES",
+        value_parser = clap::builder::BoolishValueParser::new(),
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        action = ArgAction::Set
+    )]
+    pub locked_values: bool,
+
+    /// Dotted paths, separated by commas, at and below which spec.values may be set although --locked-values is given.
+    #[arg(
+        long,
+        global = true,
+        env = "GPU_MANAGER_OPEN_VALUES",
+        value_delimiter = ',',
+        value_parser = value_path,
+        value_name = "PATHS"
+    )]
+    pub open_values: Vec<String>,
+
+    /// Whether Kyma asks for validated cryptography. There is none here, which the log then says.
+    #[arg(
+        long,
+        global = true,
+        env = "KYMA_FIPS_MODE_ENABLED",
+        value_parser = clap::builder::FalseyValueParser::new(),
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = false,
+        default_missing_value = "true",
+        action = ArgAction::Set
+    )]
+    pub fips_mode: bool,
 
     /// Folder that helm may write to; must outlive a restart of the container.
     #[arg(
@@ -132,6 +173,9 @@ pub enum ConfigError {
     /// Neither in a Pod nor with a kubeconfig.
     #[error("the process runs in no Pod, name the cluster with --kubeconfig")]
     NoCluster,
+    /// Open paths, and nothing is locked.
+    #[error("--open-values names what stays open with --locked-values, give both or none")]
+    NothingLocked,
     /// Several kubeconfig files, as kubectl takes them.
     #[error("KUBECONFIG lists several files ({}), name a single one", .0.display())]
     SeveralKubeconfigs(PathBuf),
@@ -143,6 +187,15 @@ impl RunArgs {
         match &self.helm {
             Some(path) => Ok(path.clone()),
             None => which::which("helm").map_err(|_| ConfigError::NoHelm),
+        }
+    }
+
+    /// The paths at and below which `spec.values` may say something; `None`: everywhere.
+    pub fn open_values(&self) -> Result<Option<Vec<String>>, ConfigError> {
+        match (self.locked_values, self.open_values.is_empty()) {
+            (true, _) => Ok(Some(self.open_values.clone())),
+            (false, true) => Ok(None),
+            (false, false) => Err(ConfigError::NothingLocked),
         }
     }
 
@@ -188,88 +241,5 @@ fn read(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A registry as `--allowed-registries` takes it. A slash at its end would allow nothing.
-fn registry(text: &str) -> Result<String, String> {
-    let name = text.trim().trim_end_matches('/');
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-_:/".contains(c);
-    if name.is_empty() || !name.chars().all(allowed) || name.contains("://") {
-        return Err("expected a registry like registry.example/path, without scheme and tag".to_owned());
-    }
-    Ok(name.to_owned())
-}
-
-/// Makes a text a Kubernetes label value: at most 63 characters, the last ones kept as they tell processes apart.
-fn label_value(text: &str) -> String {
-    let allowed = |c: char| {
-        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    };
-    let clean: String = text.chars().map(allowed).collect();
-    let tail = &clean[clean.len().saturating_sub(63)..];
-    tail.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
-}
-
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-
-    #[test]
-    fn command_line_is_well_formed_and_run_is_the_default() {
-        Cli::command().debug_assert();
-        let cli = Cli::try_parse_from(["gpu-manager", "--log-format", "text"]).unwrap();
-        assert_eq!(cli.command, None);
-        let cli = Cli::try_parse_from(["gpu-manager", "run", "--charts-dir", "/c"]).unwrap();
-        assert_eq!(
-            (cli.command, cli.run.charts_dir),
-            (Some(Command::Run), PathBuf::from("/c"))
-        );
-    }
-
-    #[test]
-    fn registries_are_listed_by_commas() {
-        let parse = |list: &str| {
-            let words = ["gpu-manager", "--allowed-registries", list];
-            Cli::try_parse_from(words).map(|cli| cli.run.allowed_registries)
-        };
-        assert_eq!(
-            parse("a.example:5000, b.example/c/").unwrap(),
-            ["a.example:5000", "b.example/c"]
-        );
-        for wrong in ["https://a.example", "a.example,", "A.example", " "] {
-            assert!(parse(wrong).is_err(), "{wrong}");
-        }
-        let cli = Cli::try_parse_from(["gpu-manager"]).unwrap();
-        assert!(cli.run.allowed_registries.is_empty());
-    }
-
-    #[test]
-    fn only_one_kubeconfig_is_taken() {
-        let folder = tempfile::tempdir().unwrap();
-        let with_colon = folder.path().join("a:b");
-        std::fs::write(&with_colon, "").unwrap();
-        let access = |path: &Path| {
-            let words = [Path::new("gpu-manager"), Path::new("--kubeconfig"), path];
-            Cli::try_parse_from(words).unwrap().run.api_access()
-        };
-        let accepted = access(&with_colon).unwrap();
-        assert_eq!(accepted, ApiAccess::Kubeconfig(with_colon));
-        let refused = access(Path::new("/a/config:/b/config")).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "KUBECONFIG lists several files (/a/config:/b/config), name a single one"
-        );
-    }
-
-    #[test]
-    fn identities_are_label_values() {
-        assert_eq!(label_value("gpu-manager-7d9f-x2b"), "gpu-manager-7d9f-x2b");
-        assert_eq!(label_value("höst name!"), "h-st-name");
-        let long = label_value(&format!("{}-42", "x".repeat(80)));
-        assert!(long.len() <= 63 && long.ends_with("-42"), "{long}");
-    }
-}
+mod tests;

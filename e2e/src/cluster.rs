@@ -14,7 +14,7 @@ mod process;
 mod stages;
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -134,8 +134,28 @@ impl Cluster {
         AuditLog::new(self.components.audit_log())
     }
 
+    /// Where the API server listens.
+    pub fn api_address(&self) -> SocketAddr {
+        self.components.address()
+    }
+
+    /// The certificate of the authority that signed the API server's.
+    pub fn certificate_authority(&self) -> PathBuf {
+        self.components.endpoint().certificate_authority
+    }
+
     /// A kubeconfig with a token of a service account: exactly its rights. The account must exist.
     pub async fn kubeconfig_for_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let token = self.service_account_token(namespace, name).await?;
+        let path = self.dir().join(format!("{namespace}.{name}.kubeconfig"));
+        self.components
+            .endpoint()
+            .write_kubeconfig(&path, &Credentials::Token(token))?;
+        Ok(path)
+    }
+
+    /// A token of a service account, as a Pod has it. The account must exist.
+    pub async fn service_account_token(&self, namespace: &str, name: &str) -> Result<String> {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
         let request = TokenRequest {
             spec: TokenRequestSpec {
@@ -148,15 +168,10 @@ impl Cluster {
             .create_token_request(name, &PostParams::default(), &request)
             .await
             .with_context(|| format!("no token for the service account {namespace}/{name}"))?;
-        let token = answer
+        let status = answer
             .status
-            .context("a token request was answered without a token")?
-            .token;
-        let path = self.dir().join(format!("{namespace}.{name}.kubeconfig"));
-        self.components
-            .endpoint()
-            .write_kubeconfig(&path, &Credentials::Token(token))?;
-        Ok(path)
+            .context("a token request was answered without a token")?;
+        Ok(status.token)
     }
 
     /// Runs `kubectl` with all rights and returns what it printed. A failure carries its error output.

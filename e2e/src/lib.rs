@@ -13,6 +13,7 @@ pub mod inventory;
 pub mod manager;
 pub mod manifests;
 pub mod pki;
+pub mod pod;
 pub mod rbac;
 pub mod render;
 pub mod simulated;

@@ -27,6 +27,15 @@ impl Renderer {
 
     /// The objects of the release, its hooks included; `None` where the chart refuses these values.
     pub async fn objects(&self, values: &Value) -> Result<Option<Vec<Value>>> {
+        self.template(values, &[]).await
+    }
+
+    /// The same with values that the chart's schema need not allow.
+    pub async fn objects_without_schema(&self, values: &Value) -> Result<Option<Vec<Value>>> {
+        self.template(values, &["--skip-schema-validation"]).await
+    }
+
+    async fn template(&self, values: &Value, flags: &[&str]) -> Result<Option<Vec<Value>>> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("values.json");
         std::fs::write(&file, values.to_string())?;
@@ -35,7 +44,9 @@ impl Renderer {
             .env("HOME", folder.path())
             .args(["template", "gpu-operator"])
             .arg(&self.archive)
-            .args(["--namespace=gpu-operator", "--values"])
+            .arg("--namespace=gpu-operator")
+            .args(flags)
+            .arg("--values")
             .arg(&file)
             .kill_on_drop(true)
             .output()

@@ -61,6 +61,9 @@ pub struct Defaults {
     /// Registries, with or without a path, that users may name; empty: all.
     #[serde(default)]
     pub allowed_registries: Vec<String>,
+    /// Dotted paths at and below which `spec.values` may say something; `None`: everywhere.
+    #[serde(default)]
+    pub open_values: Option<Vec<String>>,
 }
 
 /// The default driver.

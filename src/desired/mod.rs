@@ -127,6 +127,9 @@ fn build(
         user,
         catalogue.defaults.owned_values.iter().chain(&chart.owned_values),
     )?;
+    if let Some(open) = &catalogue.defaults.open_values {
+        owned::check_open(user, open)?;
+    }
     merge::check_reserved(user, &catalogue.base, lists)?;
     images::check(spec, &catalogue.defaults.allowed_registries)?;
     let typed = typed::all(spec, chart, step.layout);

@@ -45,6 +45,16 @@ pub enum Refusal {
         /// What could be named.
         allowed: String,
     },
+    /// A value that the operator's administrator has locked.
+    #[error(
+        "spec.values.{path} is locked by the operator, which leaves {open} open, remove it from spec.values"
+    )]
+    LockedValue {
+        /// Dotted path of the value.
+        path: String,
+        /// What may be set.
+        open: String,
+    },
     /// Text that the chart would run as a template.
     #[error("spec.values puts template text '{{{{' into {path}, which Helm would execute, remove it")]
     TemplateText {
@@ -70,6 +80,7 @@ impl Refusal {
             Self::OwnedValue { .. } => "OwnedValue",
             Self::Contradiction { .. } => "ContradictingValues",
             Self::RegistryNotAllowed { .. } => "RegistryNotAllowed",
+            Self::LockedValue { .. } => "LockedValue",
             Self::TemplateText { .. } => "TemplateText",
             Self::ValuesTooLarge { .. } => "ValuesTooLarge",
         }

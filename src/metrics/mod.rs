@@ -3,8 +3,8 @@
 //! What is not known is absent rather than zero: no node counts without a GpuModule, no last success before the
 //! first one. Changes and scrapes exclude each other, so a scrape never sees half of a change.
 
-mod deletion;
 mod labels;
+mod maybe;
 mod pools;
 
 use std::{
@@ -21,6 +21,7 @@ use prometheus_client::{
 
 pub use self::labels::{HelmOperation, HelmResult, ReleaseLabels, Verb, VerbLabel};
 use self::labels::{KindLabel, NoLabels, OperationLabel, OperationResultLabels, StateLabel};
+use self::maybe::Maybe;
 use self::pools::PoolGauges;
 use crate::api::{ConditionType, GpuModuleStatus, State, condition};
 use crate::status::is_held;
@@ -45,12 +46,12 @@ struct Families {
     release: Family<ReleaseLabels, Gauge>,
     operations: Family<OperationResultLabels, Counter>,
     durations: Family<OperationLabel, Histogram, fn() -> Histogram>,
-    nodes: Family<NoLabels, Gauge>,
-    usable_nodes: Family<NoLabels, Gauge>,
+    nodes: Maybe,
+    usable_nodes: Maybe,
     pools: PoolGauges,
-    driver_change_since: Family<NoLabels, Gauge>,
-    deletion_since: Family<NoLabels, Gauge>,
-    deletion_held: Family<NoLabels, Gauge>,
+    driver_change_since: Maybe,
+    deletion_since: Maybe,
+    deletion_held: Maybe,
     last_success: Family<NoLabels, Gauge<f64, AtomicU64>>,
     leader: Gauge,
     requests: ApiRequests,
@@ -67,12 +68,12 @@ impl Metrics {
             release: Family::default(),
             operations: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(HELM_BUCKETS)),
-            nodes: Family::default(),
-            usable_nodes: Family::default(),
+            nodes: Maybe::default(),
+            usable_nodes: Maybe::default(),
             pools: PoolGauges::default(),
-            driver_change_since: Family::default(),
-            deletion_since: Family::default(),
-            deletion_held: Family::default(),
+            driver_change_since: Maybe::default(),
+            deletion_since: Maybe::default(),
+            deletion_held: Maybe::default(),
             last_success: Family::default(),
             leader: Gauge::default(),
             requests: Family::default(),
@@ -111,6 +112,17 @@ impl Metrics {
         let deleted = status.and_then(|status| condition(status, ConditionType::Deleted));
         // It is False from the first to the last moment of a deletion.
         self.set_deletion(deleted.map(|deleted| (deleted.last_transition_time.0, is_held(&deleted.reason))));
+    }
+
+    /// Since when the GpuModule is being deleted, and whether that is held; `None` while it is not.
+    pub fn set_deletion(&self, since_and_held: Option<(Timestamp, bool)>) {
+        let families = self.families();
+        families
+            .deletion_since
+            .set(since_and_held.map(|(since, _)| since.as_second()));
+        families
+            .deletion_held
+            .set(since_and_held.map(|(_, held)| held.into()));
     }
 
     /// The state that the GpuModule's status shows; `None` if there is no GpuModule.
@@ -158,28 +170,18 @@ impl Metrics {
     /// Nodes with an NVIDIA GPU, and those of them on which a Pod can use one now; `None` while nobody counts them.
     pub fn set_gpu_nodes(&self, total_and_usable: Option<(u32, u32)>) {
         let families = self.families();
-        let Some((total, usable)) = total_and_usable else {
-            families.nodes.clear();
-            families.usable_nodes.clear();
-            return;
-        };
-        families.nodes.get_or_create(&NoLabels {}).set(i64::from(total));
+        families
+            .nodes
+            .set(total_and_usable.map(|(total, _)| total.into()));
         families
             .usable_nodes
-            .get_or_create(&NoLabels {})
-            .set(i64::from(usable));
+            .set(total_and_usable.map(|(_, usable)| usable.into()));
     }
 
     /// Since when a driver change waits; `None` while none does.
     pub fn set_driver_change(&self, since: Option<Timestamp>) {
-        let families = self.families();
-        families.driver_change_since.clear();
-        if let Some(since) = since {
-            families
-                .driver_change_since
-                .get_or_create(&NoLabels {})
-                .set(since.as_second());
-        }
+        let since = since.map(Timestamp::as_second);
+        self.families().driver_change_since.set(since);
     }
 
     /// When a pass last found the release as the GpuModule wants it, with nothing left to do.
@@ -255,25 +257,20 @@ impl Families {
             durations,
             self.durations.clone(),
         );
-        registry.register("gpu_nodes", "Nodes with an NVIDIA GPU", self.nodes.clone());
+        self.nodes
+            .register(registry, "gpu_nodes", "Nodes with an NVIDIA GPU");
         let usable = "Nodes whose NVIDIA GPUs Pods can use now";
-        registry.register("gpu_nodes_usable", usable, self.usable_nodes.clone());
+        self.usable_nodes.register(registry, "gpu_nodes_usable", usable);
         self.pools.register(registry);
         let since = "Unix time since which a driver change waits; absent while none does";
-        registry.register(
-            "driver_change_pending_since_timestamp_seconds",
-            since,
-            self.driver_change_since.clone(),
-        );
+        let name = "driver_change_pending_since_timestamp_seconds";
+        self.driver_change_since.register(registry, name, since);
         let deletion = "Unix time since which the GpuModule is being deleted; absent while it is not";
-        registry.register(
-            "deletion_since_timestamp_seconds",
-            deletion,
-            self.deletion_since.clone(),
-        );
+        let name = "deletion_since_timestamp_seconds";
+        self.deletion_since.register(registry, name, deletion);
         let held =
             "1 while a deletion waits for running work or for rights, 0 while it goes on; absent without one";
-        registry.register("deletion_held", held, self.deletion_held.clone());
+        self.deletion_held.register(registry, "deletion_held", held);
         let success = "Unix time at which the release was last found as the GpuModule wants it, with nothing left to do";
         registry.register(
             "last_success_timestamp_seconds",

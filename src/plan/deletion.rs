@@ -14,6 +14,7 @@ use crate::facts::{
     History, Leavings, Leftover, PolicyFacts, ReleaseFacts, Remedy, Removal, SurroundingNamespace,
     Surroundings,
 };
+use crate::helm::RevisionStatus;
 
 pub use refused::{Refusable, Refused};
 
@@ -94,7 +95,11 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
     if let Some(plan) = first.or_else(|| recovery::restore_first(s)) {
         return plan;
     }
-    if s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS {
+    // Of an install that never ended, what the Pods of hooks need may not be there.
+    let is_whole = history
+        .latest()
+        .is_none_or(|latest| latest.status != RevisionStatus::PendingInstall);
+    if is_whole && s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS {
         return Plan::Act(Action::Uninstall { hooks: true });
     }
     match s.observed.gpu_clusters {

@@ -38,6 +38,14 @@ impl Opened {
                 .allowed_registries
                 .clone_from(&args.allowed_registries);
         }
+        if let Some(open) = args.open_values()? {
+            catalogue.defaults.open_values = Some(open);
+        }
+        if args.fips_mode {
+            tracing::warn!(
+                "KYMA_FIPS_MODE_ENABLED is true, but neither this program nor its helm uses a validated cryptographic module"
+            );
+        }
         let settings = helm::Settings {
             binary: args.helm_binary()?,
             work_dir: args.work_dir.clone(),

@@ -3,6 +3,7 @@
 //! Everything listens on loopback or on a socket in the cluster's own folder, and nothing is written with
 //! fsync: the data dies with the cluster anyway.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -54,6 +55,11 @@ impl Components {
 
     pub(super) fn tools(&self) -> &Tools {
         &self.tools
+    }
+
+    /// Where the API server listens.
+    pub(super) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
     /// How clients reach the API server.

@@ -11,9 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 use gpu_manager::api::NodeFeatureDiscovery;
 use gpu_manager::catalogue::{Catalogue, DriverLayout, Stage};
 use gpu_manager::desired::{DriverUpgrades, Step, resolve_step};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::ReleaseRights;
+use crate::goldens::every_field;
 
 /// The oldest Kubernetes the module supports.
 const KUBE_VERSION: &str = "1.33.0";
@@ -76,13 +77,11 @@ fn resolved(version: &str, folder: &Path) -> Result<Vec<PathBuf>> {
     if chart.stage != Stage::Install {
         return Ok(vec![]);
     }
-    let fields: Map<String, Value> =
-        serde_saphyr::from_str(include_str!("../../../src/desired/tests/fields.yaml"))?;
-    let mut all = json!({});
-    fields.values().for_each(|field| merge(&mut all, field));
-    // A ServiceMonitor needs the exporter.
-    merge(&mut all, &json!({ "monitoring": { "dcgmExporter": true } }));
-    let specs = [json!({}), json!({ "driver": { "mode": "Preinstalled" } }), all];
+    let specs = [
+        json!({}),
+        json!({ "driver": { "mode": "Preinstalled" } }),
+        every_field()?,
+    ];
     let mut layouts = vec![DriverLayout::ClusterPolicy];
     if chart.driver_layout != DriverLayout::ClusterPolicy {
         layouts.push(chart.driver_layout);
@@ -105,17 +104,6 @@ fn resolved(version: &str, folder: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(files)
-}
-
-fn merge(into: &mut Value, from: &Value) {
-    match (into, from) {
-        (Value::Object(into), Value::Object(from)) => {
-            for (key, value) in from {
-                merge(into.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (into, from) => *into = from.clone(),
-    }
 }
 
 /// The values files of a folder, sorted.

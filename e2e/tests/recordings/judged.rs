@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use gpu_manager::api::{
-    ConditionType, DriftMode, GpuModuleSpec, GpuModuleStatus, NodeFeatureDiscovery, State, condition,
+    ConditionType, DeletionCrds, DriftMode, GpuModuleSpec, GpuModuleStatus, NodeFeatureDiscovery, State,
+    condition,
 };
 use gpu_manager::catalogue::Catalogue;
 use gpu_manager::desired;
@@ -96,6 +97,7 @@ fn judge(
         desired: Ok(&desired),
         observed: &observed,
         plan: &Plan::Keep,
+        deletion_crds: DeletionCrds::default(),
         waiting: &Waiting::Nothing,
         protection: Protection::Nothing,
         failure: None,

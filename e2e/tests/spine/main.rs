@@ -26,6 +26,7 @@ mod lines;
 mod many;
 mod nfd;
 mod nodes;
+mod pod;
 mod preinstalled;
 mod protected;
 mod quiet;

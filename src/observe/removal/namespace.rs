@@ -141,10 +141,8 @@ mod tests {
     use super::*;
 
     fn foreign(kind: &str, metadata: &Value) -> bool {
-        is_foreign(
-            kind,
-            &serde_json::from_value(json!({ "metadata": metadata })).unwrap(),
-        )
+        let object = json!({ "metadata": metadata });
+        is_foreign(kind, &serde_json::from_value(object).unwrap())
     }
 
     #[test]

@@ -85,6 +85,17 @@ fn hooks_run_again_and_again_where_one_has_a_gpu_cluster_to_clean_up() {
 }
 
 #[test]
+fn an_install_that_was_killed_is_uninstalled_without_hooks() {
+    let mut case = Case::ours(&[RevisionStatus::PendingInstall]);
+    case.deleting = true;
+    let later = NOW + FOREIGN_OPERATION_LIMIT;
+    case.observed.gpu_clusters = Some(false);
+    assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: false }));
+    case.observed.gpu_clusters = Some(true);
+    assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: true }));
+}
+
+#[test]
 fn labels_stay_where_somebody_else_runs_the_stack() {
     let mut case = left(Leavings::Nodes, Remedy::Delete);
     case.observed.policies = vec![fixtures::policy(None, None)];

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::lab::{Lab, STEP};
@@ -17,7 +17,7 @@ use e2e::inventory::Inventory;
 async fn crds(lab: &Lab) -> Result<Vec<String>> {
     let api = Api::<CustomResourceDefinition>::all(lab.cluster.client());
     let all = api.list_metadata(&ListParams::default()).await?;
-    let names = all.iter().map(|crd| crd.name_any());
+    let names = all.iter().map(ResourceExt::name_any);
     Ok(names
         .filter(|name| name.ends_with("nvidia.com") || name.ends_with("nfd.k8s-sigs.io"))
         .collect())

@@ -87,13 +87,13 @@ async fn what_stays_is_named_and_the_rights_are_given_back() -> Result<()> {
     told.await?;
     lab.until_gone().await?;
 
-    let note = farewell(&lab).await?;
+    let told = farewell(&lab).await?;
     for words in [
         "labels and annotations of nodes (Node ",
         "hands off the nodes",
         "namespace gpu-operator, which holds PodTemplate of-a-team of somebody else's",
     ] {
-        ensure!(note.contains(words), "{note}");
+        ensure!(told.contains(words), "{told}");
     }
     let node = Api::<Node>::all(client.clone()).get("gpu-0").await?;
     ensure!(node.labels().contains_key("nvidia.com/gpu.present"));
