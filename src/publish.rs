@@ -72,6 +72,11 @@ impl Publisher {
         self
     }
 
+    /// True for one that only says things.
+    pub const fn is_aloud(&self) -> bool {
+        self.aloud.is_some()
+    }
+
     /// Writes the whole status by server-side apply; gives back what there is to tell about it.
     pub async fn write(
         &self,

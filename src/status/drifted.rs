@@ -3,6 +3,7 @@
 use super::Report;
 use super::conditions::Verdict;
 use crate::api::DriftMode;
+use crate::api::State;
 use crate::drift::{Finding, ObjectRef, Repair};
 use crate::plan::drift::{describe, lost_crds};
 use crate::plan::{Hold, Plan};
@@ -11,6 +12,13 @@ use crate::plan::{Hold, Plan};
 pub struct Drifted {
     pub verdict: Verdict,
     pub needs_help: bool,
+}
+
+impl Drifted {
+    /// True where somebody must act because of changed objects and because of nothing worse.
+    pub const fn decides(&self, operands: State) -> bool {
+        self.needs_help && matches!(operands, State::Ready | State::Processing)
+    }
 }
 
 pub fn judge(report: &Report<'_>) -> Drifted {

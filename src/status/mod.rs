@@ -239,7 +239,7 @@ fn state(
         Plan::Keep
         | Plan::Wait {
             why: Wait::Drivers, ..
-        } if is_about_drift(operands.state, drifted) => State::Warning,
+        } if drifted.decides(operands.state) => State::Warning,
         Plan::Keep => operands.state,
         // What is suspended is as good as it was; what was never finished waits for a user.
         Plan::Hold(Hold::Suspended)
@@ -260,11 +260,6 @@ fn state(
     }
 }
 
-/// True where somebody must act because of changed objects and because of nothing worse.
-fn is_about_drift(operands: State, drifted: &Drifted) -> bool {
-    drifted.needs_help && matches!(operands, State::Ready | State::Processing)
-}
-
 /// The verdict that decides the state.
 fn deciding<'a>(
     state: State,
@@ -276,7 +271,7 @@ fn deciding<'a>(
     if state != State::Ready && !configured.is_true() {
         return configured;
     }
-    if installed.is_true() && state == State::Warning && is_about_drift(operands.state, drifted) {
+    if installed.is_true() && state == State::Warning && drifted.decides(operands.state) {
         &drifted.verdict
     } else if installed.is_true() {
         &operands.verdict

@@ -316,7 +316,7 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
     assert_eq!(case.state(), State::Deleting);
     let status = case.compute().status;
     assert!(
-        status.description.ends_with("(a, b, c and 1 more)"),
+        status.description.ends_with("(4 left: a, b, c and 1 more)"),
         "{}",
         status.description
     );

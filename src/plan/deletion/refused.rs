@@ -76,7 +76,7 @@ const fn words(what: Leavings) -> &'static str {
         Leavings::Cordons => "cordons of nodes",
         Leavings::Nodes => "labels and annotations of nodes",
         Leavings::Namespace => "the namespace",
-        Leavings::Crds => "CRDs",
+        Leavings::Crds => "the CRDs",
         Leavings::Rights => "the operator's RoleBinding",
         Leavings::Stack | Leavings::Pods | Leavings::Hooks => "what Helm's hooks have left",
     }

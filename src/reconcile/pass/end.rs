@@ -99,8 +99,10 @@ impl Pass<'_> {
         self.memory.sightings = sightings;
         self.context.metrics.show(Some(&status));
         let mut news = News::default();
-        if self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status) {
-            let publisher = &self.context.publisher;
+        let publisher = &self.context.publisher;
+        let is_new = self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status);
+        // A person has not heard what was written before.
+        if is_new || publisher.is_aloud() {
             news = publisher
                 .write(&mandate, self.module, self.previous(), &status)
                 .await?;
