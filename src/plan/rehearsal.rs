@@ -70,27 +70,27 @@ fn line(leftover: &Leftover) -> String {
 }
 
 /// The leaves of a merge patch, in words.
-fn flatten(path: &str, leaf: &Value, changes: &mut Vec<String>) {
-    match leaf {
+fn flatten(at: &str, patch: &Value, changes: &mut Vec<String>) {
+    match patch {
         Value::Object(fields) => {
-            for (key, value) in fields {
-                let path = match path {
+            for (key, inner) in fields {
+                let below = match at {
                     "" => key.clone(),
-                    _ => format!("{path}.{key}"),
+                    _ => format!("{at}.{key}"),
                 };
-                flatten(&path, value, changes);
+                flatten(&below, inner, changes);
             }
         }
         Value::Null => {
-            let label = path.strip_prefix("metadata.labels.");
-            let annotation = path.strip_prefix("metadata.annotations.");
+            let label = at.strip_prefix("metadata.labels.");
+            let annotation = at.strip_prefix("metadata.annotations.");
             changes.push(match (label, annotation) {
                 (Some(key), _) => format!("remove label {key}"),
                 (_, Some(key)) => format!("remove annotation {key}"),
-                _ => format!("remove {path}"),
+                _ => format!("remove {at}"),
             });
         }
-        value => changes.push(format!("set {path} to {value}")),
+        value => changes.push(format!("set {at} to {value}")),
     }
 }
 
