@@ -163,9 +163,11 @@ pub fn compute(report: &Report<'_>) -> Computed {
         status,
         recheck,
         // What could not be looked at is not gone.
-        sightings: sees_all
-            .then(|| sighted.remembered())
-            .unwrap_or_else(|| report.sightings.clone()),
+        sightings: if sees_all {
+            sighted.remembered()
+        } else {
+            report.sightings.clone()
+        },
     }
 }
 

@@ -140,26 +140,24 @@ mod tests {
 
     use super::*;
 
-    fn foreign(kind: &str, metadata: Value) -> bool {
-        is_foreign(
-            kind,
-            &serde_json::from_value(json!({ "metadata": metadata })).unwrap(),
-        )
+    fn foreign(kind: &str, metadata: &Value) -> bool {
+        let object = json!({ "metadata": metadata });
+        is_foreign(kind, &serde_json::from_value(object).unwrap())
     }
 
     #[test]
     fn only_what_nobody_of_the_stack_has_made_keeps_the_namespace() {
-        assert!(foreign("Certificate", json!({ "name": "of-a-team" })));
-        assert!(foreign("ConfigMap", json!({ "name": "default" })));
-        assert!(!foreign("ServiceAccount", json!({ "name": "default" })));
+        assert!(foreign("Certificate", &json!({ "name": "of-a-team" })));
+        assert!(foreign("ConfigMap", &json!({ "name": "default" })));
+        assert!(!foreign("ServiceAccount", &json!({ "name": "default" })));
         let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u" }]);
         assert!(!foreign(
             "ConfigMap",
-            json!({ "name": "a", "ownerReferences": owner })
+            &json!({ "name": "a", "ownerReferences": owner })
         ));
         let of_release = |name: &str| json!({ "name": "a", "labels": { "owner": "helm", "name": name } });
-        assert!(!foreign("Secret", of_release("gpu-operator")));
-        assert!(foreign("Secret", of_release("another")));
+        assert!(!foreign("Secret", &of_release("gpu-operator")));
+        assert!(foreign("Secret", &of_release("another")));
     }
 
     #[test]
