@@ -1,5 +1,6 @@
 //! Flags and environment become [`Cli`]; the only file that reads the environment.
 
+mod cleanup;
 mod parse;
 
 use std::net::SocketAddr;
@@ -11,6 +12,8 @@ use crate::admin::{HEALTH_PORT, METRICS_PORT};
 use crate::helm::{ApiAccess, PASSED_ON, PASSED_ON_WITH_KUBECONFIG};
 use crate::telemetry::{DEFAULT_FILTER, Format};
 use parse::{label_value, registry, value_path};
+
+pub use cleanup::CleanupArgs;
 
 /// The Kyma GPU module: installs, upgrades and removes NVIDIA's gpu-operator and says which GPU nodes work.
 #[derive(Clone, Debug, Parser)]
@@ -30,6 +33,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the operator.
     Run,
+    /// Finish a removal for which no operator is left. Tells what it would do; --yes does it.
+    Cleanup(CleanupArgs),
     /// Print the CustomResourceDefinition of GpuModule as YAML.
     Crds,
 }

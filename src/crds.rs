@@ -17,15 +17,36 @@ pub fn crd() -> CustomResourceDefinition {
     });
     schemas.for_each(|schema| {
         let_spec_be_absent(schema);
+        walk(schema, &mut leave_out_unknown_formats);
         if let Some(spec) = schema
             .properties
             .as_mut()
             .and_then(|properties| properties.get_mut("spec"))
         {
-            take_null_for_absent(spec);
+            walk(spec, &mut take_null_for_absent);
         }
     });
     crd
+}
+
+/// Changes a schema and all below it.
+fn walk(schema: &mut JSONSchemaProps, change: &mut dyn FnMut(&mut JSONSchemaProps)) {
+    change(schema);
+    for child in schema
+        .properties
+        .iter_mut()
+        .flat_map(|properties| properties.values_mut())
+    {
+        walk(child, change);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        walk(items, change);
+    }
+}
+
+/// The API server does not know Rust's unsigned numbers, and warns everybody who applies the CRD. Their bounds are in `minimum`.
+fn leave_out_unknown_formats(schema: &mut JSONSchemaProps) {
+    schema.format.take_if(|format| format.starts_with("uint"));
 }
 
 /// Null in a field that holds no object is dropped by the API server then. A field that may be null would keep it, and be refused
@@ -38,16 +59,6 @@ fn take_null_for_absent(schema: &mut JSONSchemaProps) {
         if let Some(values) = &mut schema.enum_ {
             values.retain(|value| !value.0.is_null());
         }
-    }
-    for child in schema
-        .properties
-        .iter_mut()
-        .flat_map(|properties| properties.values_mut())
-    {
-        take_null_for_absent(child);
-    }
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        take_null_for_absent(items);
     }
 }
 

@@ -64,6 +64,13 @@ impl ApiError {
         self.code() == Some(403)
     }
 
+    /// Whether the API server's authoriser refuses, and no policy or webhook that forbids this very change: it names the user and what that
+    /// user cannot do. Applying the ClusterRoles again helps then.
+    pub fn is_missing_right(&self) -> bool {
+        let text = self.to_string();
+        self.is_forbidden() && text.contains(": User \"") && text.contains("\" cannot ")
+    }
+
     /// Whether somebody else wrote first: the object exists already, or its `resourceVersion` is an older one.
     pub fn is_conflict(&self) -> bool {
         self.code() == Some(409)

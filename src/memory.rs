@@ -6,8 +6,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
-use crate::facts::{Comparison, ExistingRelease, Orphans, WorkFacts};
-use crate::plan::{Attempts, DriftState, Labelled, Settling, WORK_LOOK};
+use crate::facts::{Comparison, ExistingRelease, Orphans, Removal, WorkFacts};
+use crate::plan::{Attempts, DriftState, Labelled, Refused, Settling, WORK_LOOK};
 use crate::status::{Ended, Sightings};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
@@ -40,6 +40,10 @@ pub struct Memory {
     pub drift: DriftState,
     /// Labels that were set on nodes or taken off lately.
     pub labelled: Labelled,
+    /// What was noted when the removal began: a GpuModule that is gone can hold no note.
+    pub removal: Option<Removal>,
+    /// What the API server has refused to take away.
+    pub refused: Refused,
     /// Since when what is wrong was seen, where no object tells it.
     pub sightings: Sightings,
     /// What has been done to the release and is not in the status yet, oldest first.
@@ -64,6 +68,8 @@ impl Memory {
             orphans: None,
             drift: DriftState::default(),
             labelled: Labelled::default(),
+            removal: None,
+            refused: Refused::default(),
             sightings: Sightings::default(),
             ended: Vec::new(),
             written: None,
@@ -75,6 +81,7 @@ impl Memory {
         if self.generation != generation {
             self.generation = generation;
             self.labelled.clear();
+            self.refused.clear();
         }
         self.attempts.observe_generation(generation);
         self.drift.observe_generation(generation);
@@ -92,6 +99,7 @@ impl Memory {
         self.attempts.succeeded();
         self.drift.force();
         self.labelled.clear();
+        self.refused.clear();
         self.compare_at = now;
         self.work = None;
     }

@@ -1,5 +1,7 @@
 //! Writes the status, the only file that does, and tells of changed conditions by Events.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::{Patch, PatchParams};
@@ -22,10 +24,30 @@ pub struct News {
     events: Vec<Event>,
 }
 
-/// Writes statuses and Events.
+/// Takes a sentence for a person who waits for it.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Writes statuses and Events, or says them to a person.
 pub struct Publisher {
     client: Client,
     recorder: Recorder,
+    aloud: Option<Aloud>,
+}
+
+/// Says what is new to a person.
+struct Aloud {
+    say: Say,
+    last: Mutex<String>,
+}
+
+impl Aloud {
+    fn say(&self, sentence: &str) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != sentence {
+            sentence.clone_into(&mut last);
+            (self.say)(sentence);
+        }
+    }
 }
 
 impl Publisher {
@@ -38,7 +60,16 @@ impl Publisher {
         Self {
             recorder: Recorder::new(client.clone(), reporter),
             client,
+            aloud: None,
         }
+    }
+
+    /// One that writes nothing and says everything: a GpuModule may not even be there any more.
+    #[must_use]
+    pub fn aloud(mut self, say: Say) -> Self {
+        let last = Mutex::default();
+        self.aloud = Some(Aloud { say, last });
+        self
     }
 
     /// Writes the whole status by server-side apply; gives back what there is to tell about it.
@@ -49,6 +80,10 @@ impl Publisher {
         previous: Option<&GpuModuleStatus>,
         status: &GpuModuleStatus,
     ) -> Result<News, ApiError> {
+        if let Some(aloud) = &self.aloud {
+            aloud.say(&status.description);
+            return Ok(News::default());
+        }
         self.apply(&module.name_any(), &json!(status)).await?;
         let before = previous.map_or(&[][..], |status| &status.conditions);
         let events = news(before, &status.conditions)
@@ -67,11 +102,10 @@ impl Publisher {
 
     /// Tells that the module is removed. `stays` is what is left of it in the cluster.
     pub async fn tell_removal(&self, module: &GpuModule, stays: &[String]) {
-        let stays = [&["NVIDIA's CRDs".to_owned()], stays].concat().join(" and ");
-        let note = format!(
-            "the module is removed; {stays} stay, and on nodes that had a driver loaded kernel modules and files, which \
-             a later installation can meet: replace these nodes by rolling their worker pools"
-        );
+        let note = farewell(stays);
+        if let Some(aloud) = &self.aloud {
+            return aloud.say(&note);
+        }
         let news = News {
             about: module.object_ref(&()),
             events: vec![Event {
@@ -124,6 +158,19 @@ impl std::fmt::Debug for Publisher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Publisher").finish_non_exhaustive()
     }
+}
+
+/// What is said at the end of a removal.
+fn farewell(stays: &[String]) -> String {
+    let stays = if stays.is_empty() {
+        "nothing stays in the cluster".to_owned()
+    } else {
+        format!("{} stay", stays.join("; and "))
+    };
+    format!(
+        "the module is removed; {stays}; on nodes that had a driver loaded kernel modules and files stay, which nobody in the cluster can \
+         take away and a later installation can meet: replace these nodes by rolling their worker pools"
+    )
 }
 
 type Condition = k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -182,97 +229,4 @@ fn correction(previous: Option<&GpuModuleStatus>, status: &GpuModuleStatus) -> O
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-    use super::*;
-    use crate::api::Operation;
-
-    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Condition {
-        Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
-            last_transition_time: Time(Timestamp::UNIX_EPOCH),
-            observed_generation: None,
-        }
-    }
-
-    #[test]
-    fn one_event_for_each_changed_condition_and_none_for_a_new_wording() {
-        let before = [
-            condition("Installed", "True", "Installed", "a"),
-            condition("Ready", "True", "Ready", "a"),
-        ];
-        let now = [
-            condition("Installed", "True", "Installed", "another wording"),
-            condition("Ready", "False", "NodesNotUsable", &"x".repeat(2000)),
-            condition("Configured", "True", "Configured", "new"),
-        ];
-        let news = news(&before, &now);
-        let told: Vec<_> = news
-            .iter()
-            .map(|event| (event.action.as_str(), event.reason.as_str()))
-            .collect();
-        assert_eq!(told, [("Ready", "NodesNotUsable"), ("Configured", "Configured")]);
-        assert_eq!(news[0].note.as_ref().unwrap().len(), MAX_NOTE);
-        assert!(matches!(news[0].type_, EventType::Warning));
-    }
-
-    #[test]
-    fn a_driver_change_is_told_when_it_begins_and_ends_to_wait_and_warns_of_nothing() {
-        let waits = [condition("DriverChangePending", "True", "WaitingForIdle", "a")];
-        let none = [condition("DriverChangePending", "False", "NoDriverChange", "b")];
-        assert!(news(&[], &none).is_empty());
-        for told in [news(&none, &waits), news(&waits, &none)] {
-            assert_eq!(told.len(), 1);
-            assert!(matches!(told[0].type_, EventType::Normal));
-        }
-    }
-
-    #[test]
-    fn drift_is_the_bad_case_of_its_condition() {
-        for (status, type_) in [("True", EventType::Warning), ("False", EventType::Normal)] {
-            let news = news(&[], &[condition("Drifted", status, "Reason", "a")]);
-            assert_eq!(format!("{:?}", news[0].type_), format!("{type_:?}"));
-        }
-    }
-
-    #[test]
-    fn each_correction_is_told_once() {
-        let operation = |operation, secs| Operation {
-            time: Time(Timestamp::from_second(secs).unwrap()),
-            operation,
-            from: None,
-            to: None,
-            revision: Some(1),
-            outcome: Outcome::Succeeded,
-            message: "changed by others: ConfigMap a (data.x)".to_owned(),
-        };
-        let status = |history: Vec<Operation>| GpuModuleStatus {
-            history,
-            ..crate::status::unreadable("", 1, None, Timestamp::UNIX_EPOCH)
-        };
-        let install = status(vec![operation(OperationKind::Install, 1)]);
-        let corrected = status(vec![
-            operation(OperationKind::Reapply, 2),
-            operation(OperationKind::Install, 1),
-        ]);
-        let again = status(vec![
-            operation(OperationKind::Reapply, 3),
-            operation(OperationKind::Install, 1),
-        ]);
-        assert!(correction(None, &install).is_none());
-        let event = correction(Some(&install), &corrected).unwrap();
-        assert_eq!(event.note.unwrap(), "changed by others: ConfigMap a (data.x)");
-        assert!(correction(Some(&corrected), &corrected).is_none());
-        assert!(correction(Some(&corrected), &again).is_some());
-        let pruned = status(vec![operation(OperationKind::Prune, 4)]);
-        assert_eq!(
-            correction(Some(&again), &pruned).unwrap().reason,
-            "LeftoversDeleted"
-        );
-    }
-}
+mod tests;

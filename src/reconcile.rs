@@ -21,9 +21,11 @@ use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::observe::{self, Views};
 use crate::plan;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, Say};
 use crate::status;
 use pass::Pass;
+
+pub use pass::{Hindrance, Rest};
 
 /// Says what time it is: [`now`], but for tests.
 pub type Clock = Box<dyn Fn() -> Timestamp + Send + Sync>;
@@ -74,7 +76,7 @@ pub async fn reconcile(
     context: Arc<Context>,
 ) -> Result<Requeue, Error> {
     match &module.0 {
-        Ok(module) => Box::pin(Pass::begin(module, &context).run()).await,
+        Ok(module) => Ok(once(module, &context).await?.into()),
         // Removal needs nothing of the spec.
         Err(invalid) if invalid.metadata.deletion_timestamp.is_some() => {
             let metadata = invalid.metadata.clone();
@@ -82,7 +84,7 @@ pub async fn reconcile(
                 metadata,
                 ..GpuModule::default()
             };
-            Box::pin(Pass::begin(&module, &context).run()).await
+            Ok(once(&module, &context).await?.into())
         }
         Err(invalid) => {
             let mut memory = context.recall(module.uid().unwrap_or_default());
@@ -91,6 +93,16 @@ pub async fn reconcile(
             told.map(|()| Requeue::await_change())
         }
     }
+}
+
+/// One pass over a GpuModule that can be read.
+pub async fn once(module: &GpuModule, context: &Context) -> Result<Rest, Error> {
+    Box::pin(Pass::begin(module, context).run()).await
+}
+
+/// Takes the steps of a removal but for those that change something, and says what these would do.
+pub async fn rehearse(module: &GpuModule, context: &Context, say: &Say) -> Result<(), Hindrance> {
+    Box::pin(Pass::begin(module, context).rehearse(say)).await
 }
 
 /// Says in the status that this is no valid GpuModule, for example after a downgrade of the module.

@@ -1,5 +1,6 @@
 //! The life of the operator process: open everything, wait for the Lease, lead, and end in the right order.
 
+mod cleanup;
 mod end;
 mod open;
 mod start;
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -27,6 +29,8 @@ use crate::publish::Publisher;
 use crate::reconcile::{Context, now};
 use end::End;
 use open::Opened;
+
+pub use cleanup::cleanup;
 
 /// Runs the operator until a signal. Fails where waiting cannot help, and when the Lease is lost.
 pub async fn run(args: RunArgs) -> anyhow::Result<()> {
@@ -53,7 +57,9 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
         }
     }
     let interrupter = opened.interrupter.clone();
-    let mut lead = Lead::begin(args, opened, leadership.clone());
+    opened.metrics.set_leader(true);
+    let publisher = Publisher::new(opened.client.clone(), args.identity());
+    let mut lead = Lead::begin(args, opened, leadership.clone(), publisher, controller::run);
     let end = end::reason(&mut signals, &mut leadership, &mut lead.work).await;
     lead.stop.cancel();
     let ended = match end {
@@ -103,7 +109,17 @@ struct Lead {
 }
 
 impl Lead {
-    fn begin(args: RunArgs, opened: Opened, leadership: watch::Receiver<Leadership>) -> Self {
+    /// Starts the watches, and then the work with what they see.
+    fn begin<W>(
+        args: RunArgs,
+        opened: Opened,
+        leadership: watch::Receiver<Leadership>,
+        publisher: Publisher,
+        work: impl FnOnce(Client, Arc<Context>, CancellationToken) -> W + Send + 'static,
+    ) -> Self
+    where
+        W: Future<Output = ()> + Send,
+    {
         let identity = args.identity();
         let Opened {
             catalogue,
@@ -113,7 +129,6 @@ impl Lead {
             client,
             ..
         } = opened;
-        metrics.set_leader(true);
         let (watches, stop) = (TaskTracker::new(), CancellationToken::new());
         let views = Views::start(&client, &contacts, &watches, &stop);
         contacts.register(Resource::of::<GpuModule>(None), Instant::now());
@@ -123,12 +138,11 @@ impl Lead {
             kinds: views.kinds(),
             charts: ChartFolder::new(args.charts_dir),
             own_namespace: args.namespace,
-            identity: identity.clone(),
+            identity,
             metrics: metrics.clone(),
         };
         let foreign_operation_limit = SignedDuration::from_secs(args.foreign_operation_limit.into());
-        let publisher = Publisher::new(client.clone(), identity);
-        let work = {
+        let begun = {
             let stop = stop.clone();
             async move {
                 let ready = start::ready(&client, &views, &actor.helm);
@@ -147,12 +161,12 @@ impl Lead {
                     kubernetes: Mutex::new(kubernetes),
                     memory: Mutex::new(None),
                 };
-                controller::run(client, Arc::new(context), stop).await;
+                work(client, Arc::new(context), stop).await;
             }
         };
         Self {
             watches,
-            work: tokio::spawn(work),
+            work: tokio::spawn(begun),
             stop,
         }
     }

@@ -25,6 +25,7 @@ const SOURCES: &[&str] = &[
 /// Words of the same shape that are no reasons.
 const NO_REASONS: &[&str] = &[
     // Kinds.
+    "CRDs",
     "ClusterPolicy",
     "ClusterRole",
     "CustomResourceDefinition",
@@ -323,6 +324,36 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(broken.is_empty(), "{broken:?}");
+}
+
+#[test]
+fn every_guide_is_in_the_sidebar_and_in_the_overview() {
+    let guides = files(&root().join("docs/user"), "md");
+    let guides: BTreeSet<_> = guides
+        .iter()
+        .filter(|path| path.parent() == Some(&root().join("docs/user")) && !path.ends_with("README.md"))
+        .filter_map(|path| path.file_stem()?.to_str().map(ToOwned::to_owned))
+        .collect();
+    let sidebar = read("docs/user/_sidebar.ts");
+    let links = sidebar
+        .split("link: './")
+        .skip(1)
+        .filter_map(|rest| rest.split('\'').next());
+    let links: BTreeSet<_> = links.map(ToOwned::to_owned).collect();
+    for link in &links {
+        assert!(
+            root().join("docs/user").join(format!("{link}.md")).exists(),
+            "{link}"
+        );
+    }
+    let overview = read("docs/user/README.md");
+    for guide in guides {
+        assert!(links.contains(&guide), "{guide} is not in the sidebar");
+        assert!(
+            overview.contains(&format!("]({guide}.md)")),
+            "{guide} is not in the overview"
+        );
+    }
 }
 
 /// The anchors of the headings; a second one of the same words has a number.

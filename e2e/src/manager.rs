@@ -195,14 +195,29 @@ fn build(selection: &[&str], profile: &Path) -> Result<PathBuf> {
 pub async fn install_manifests(cluster: &Cluster) -> Result<()> {
     let kubectl = cluster.tools().path(Tool::Kubectl);
     let manifest = manifests::render(&kubectl, Flavour::Community, &Release::current()?)?;
-    let path = cluster.dir().join(Flavour::Community.file());
+    let path = manifest_of(cluster);
     std::fs::write(&path, manifest)?;
-    let path = path.to_str().context("the cluster's folder is not UTF-8")?;
-    cluster.kubectl(&["apply", "--server-side", "-f", path]).await?;
+    cluster.kubectl(&["apply", "--server-side", "-f", &path]).await?;
     cluster
         .kubectl(&["-n", MANAGER, "scale", "deployment", MANAGER, "--replicas=0"])
         .await?;
     until_served(cluster).await
+}
+
+/// Deletes everything that [`install_manifests`] has applied, in one command and without waiting for any of it.
+pub async fn delete_manifests(cluster: &Cluster) -> Result<()> {
+    let path = manifest_of(cluster);
+    cluster.kubectl(&["delete", "--wait=false", "-f", &path]).await?;
+    Ok(())
+}
+
+/// Where the manifest that is installed lies.
+fn manifest_of(cluster: &Cluster) -> String {
+    cluster
+        .dir()
+        .join(Flavour::Community.file())
+        .display()
+        .to_string()
 }
 
 /// Waits until the API server serves GpuModules.

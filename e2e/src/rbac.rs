@@ -30,8 +30,9 @@ pub use ruleset::RuleSet;
 /// `patch`), the ownership check before it (`get`), and removal; and those by which
 /// helm follows its hooks and the operator everything else.
 const OBJECT_VERBS: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
-/// Verbs the operator uses on the charts' CRDs, which it applies before helm runs.
-const CRD_VERBS: &[&str] = &["create", "patch"];
+/// Verbs the operator uses on the charts' CRDs, which it applies before helm runs, and reads and deletes at the end of a removal if it is
+/// told to.
+const CRD_VERBS: &[&str] = &["create", "delete", "get", "patch"];
 
 const CRD_GROUP: &str = "apiextensions.k8s.io";
 const CRD_RESOURCE: &str = "customresourcedefinitions";

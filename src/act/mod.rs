@@ -84,11 +84,7 @@ impl Actor {
     pub async fn act(&self, _: Mandate, action: &Action, subject: &Subject<'_>) -> Result<(), ActError> {
         match action {
             Action::AddFinalizer => Ok(finalizer::add(&self.client, subject.module).await?),
-            Action::RemoveFinalizer => {
-                finalizer::remove(&self.client, subject.module).await?;
-                namespace::unbind_role(&self.client).await;
-                Ok(())
-            }
+            Action::RemoveFinalizer => Ok(finalizer::remove(&self.client, subject.module).await?),
             Action::BeginRemoval { removal } => {
                 Ok(removal::begin(&self.client, subject.module, removal).await?)
             }
@@ -102,9 +98,8 @@ impl Actor {
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
             Action::Prune { objects, .. } => Ok(self.prune(objects).await?),
             Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
-            Action::Clear { objects, .. } => Ok(self.clear(objects).await?),
-            // Each object ends in its own way: [`Self::reapply`], [`nodes::label`].
-            Action::Reapply { .. } | Action::LabelNodes { .. } => Ok(()),
+            // Each object ends in its own way: [`Self::reapply`], [`Self::clear`], [`nodes::label`].
+            Action::Clear { .. } | Action::Reapply { .. } | Action::LabelNodes { .. } => Ok(()),
         }
     }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::DeleteParams;
 use kube::{Api, Client};
 use serde_json::json;
 use tokio::time::Instant;
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 use crate::api::{
     KYMA_MODULE, LABEL_KYMA_MODULE, LABEL_MANAGED_BY, MANAGER, RELEASE_NAMESPACE, RELEASE_ROLE,
 };
-use crate::kube_api::{self, API_DEADLINE, ApiError, deadline};
+use crate::kube_api::{self, ApiError};
 use crate::observe;
 
 /// How long a new RoleBinding may take to count: the API server's authorizer learns of it through a watch.
@@ -75,20 +74,5 @@ pub async fn await_rights(client: &Client) -> Result<(), ApiError> {
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(Duration::from_secs(1));
-    }
-}
-
-/// Gives the rights back once nothing needs them: only where the namespace stays is there a RoleBinding still. It goes after the
-/// GpuModule, since a removal that is interrupted would need it again.
-pub async fn unbind_role(client: &Client) {
-    let bindings = Api::<RoleBinding>::namespaced(client.clone(), RELEASE_NAMESPACE);
-    let what = format!("delete RoleBinding {RELEASE_NAMESPACE}/{RELEASE_ROLE}");
-    let params = DeleteParams::default();
-    let deleted = deadline(API_DEADLINE, what, bindings.delete(RELEASE_ROLE, &params)).await;
-    match deleted {
-        Err(error) if !error.is_not_found() && !error.is_forbidden() => {
-            tracing::warn!(%error, "the operator's rights in the namespace stay");
-        }
-        _ => {}
     }
 }

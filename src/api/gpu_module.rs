@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    DeletionSpec, DeletionWorkloads, DriverSpec, GpuModuleStatus, ImagesSpec, MigSpec, MonitoringSpec,
-    NodesSpec, SharingSpec,
+    DeletionCrds, DeletionSpec, DeletionWorkloads, DriverSpec, GpuModuleStatus, ImagesSpec, MigSpec,
+    MonitoringSpec, NodesSpec, SharingSpec,
 };
 
 /// What is asked for; an empty spec installs the module's defaults.
@@ -88,7 +88,7 @@ pub struct GpuModuleSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<DriftSpec>,
 
-    /// What a deletion of the GpuModule waits for.
+    /// What a deletion of the GpuModule waits for, and what it removes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion: Option<DeletionSpec>,
 
@@ -161,6 +161,12 @@ impl GpuModuleSpec {
         deletion
             .and_then(|deletion| deletion.workloads)
             .unwrap_or_default()
+    }
+
+    /// `spec.deletion.crds`, or its default.
+    pub fn deletion_crds(&self) -> DeletionCrds {
+        let deletion = self.deletion.as_ref();
+        deletion.and_then(|deletion| deletion.crds).unwrap_or_default()
     }
 
     /// `spec.drift.mode`, or its default.

@@ -16,7 +16,7 @@ mod pools;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};
-pub use deletion::{DeletionSpec, DeletionWorkloads};
+pub use deletion::{DeletionCrds, DeletionSpec, DeletionWorkloads};
 pub use driver::{DriverMode, DriverSpec, KernelModuleType};
 pub use driver_upgrade::{DrainSpec, DriverUpgradeSpec, PodDeletionSpec};
 pub use gpu_module::{DriftMode, DriftSpec, GpuModule, GpuModuleSpec, UpgradePolicy, UpgradeSpec};

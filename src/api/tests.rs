@@ -14,6 +14,18 @@ fn crd_file_is_what_the_types_say() {
     );
 }
 
+/// Of another one it warns everybody who applies the CRD.
+#[test]
+fn every_format_is_one_that_the_api_server_knows() {
+    let schema = serde_json::to_string(&crate::crds::crd()).unwrap();
+    let formats = schema.split("\"format\":\"").skip(1);
+    let formats: Vec<_> = formats.filter_map(|rest| rest.split('"').next()).collect();
+    assert!(formats.contains(&"date-time"), "{formats:?}");
+    let known = ["date-time", "int32", "int64"];
+    let unknown: Vec<_> = formats.iter().filter(|format| !known.contains(format)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
 #[test]
 fn schema_has_no_default_but_the_empty_spec() {
     let crd = serde_json::to_value(crate::crds::crd()).unwrap();

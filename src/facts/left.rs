@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::drift::ObjectRef;
+use crate::drift::{Kind, ObjectRef};
 
 /// Kinds of things that are taken away one after the other. The first two come before the release, the rest after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,11 +23,15 @@ pub enum Leavings {
     Nodes,
     /// The namespace of the release.
     Namespace,
+    /// CRDs that the charts brought.
+    Crds,
+    /// The operator's own rights in the namespace, where that stays.
+    Rights,
 }
 
 impl Leavings {
     /// Every kind of thing.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::DriverUpgrades,
         Self::Cordons,
         Self::Stack,
@@ -35,6 +39,8 @@ impl Leavings {
         Self::Hooks,
         Self::Nodes,
         Self::Namespace,
+        Self::Crds,
+        Self::Rights,
     ];
 }
 
@@ -66,8 +72,19 @@ pub struct Leftover {
 pub enum Remedy {
     /// The object is deleted.
     Delete,
+    /// The CRD is deleted if there is still no object of its kind.
+    DeleteUnused(InstanceKind),
     /// The object is changed by this JSON merge patch.
     Patch(Value),
     /// Kubernetes is about to remove it.
     Wait,
+}
+
+/// The kind that a CRD declares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceKind {
+    /// The kind, in a version that is served.
+    pub kind: Kind,
+    /// Its name in URLs.
+    pub plural: String,
 }

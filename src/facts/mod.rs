@@ -19,7 +19,7 @@ mod work;
 
 pub use existing::{ExistingContent, ExistingRelease};
 pub use few::{first, first_few};
-pub use left::{AllLeft, Leavings, Left, Leftover, Remedy};
+pub use left::{AllLeft, InstanceKind, Leavings, Left, Leftover, Remedy};
 pub use neighbour::{DaemonSetRole, Neighbour, NeighbourKind};
 pub use node::{
     DRIVER_CHANGE_LABEL, DriverChange, FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL,

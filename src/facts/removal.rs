@@ -14,12 +14,19 @@ pub struct Removal {
     /// Nodes whose driver was being replaced and that were not cordoned before. NVIDIA's operator may have cordoned them, and nothing
     /// else tells so once its labels are gone.
     pub in_driver_upgrade: NodeIds,
+    /// UID of the GpuModule: a note that was copied to another one, or restored from a backup, says nothing of that.
+    pub of: String,
+    /// What stays in the cluster, in words, once everything else is taken away. After this note the operator gives back its own rights, so
+    /// nothing is read any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stays: Option<Vec<String>>,
 }
 
 impl Removal {
-    /// What the annotation says. One that cannot be read still says that the removal has begun.
-    pub fn parse(annotation: &str) -> Self {
-        serde_json::from_str(annotation).unwrap_or_default()
+    /// What the annotation of the GpuModule with that UID says. One that is not its own, or cannot be read, says nothing: the removal begins.
+    pub fn parse(annotation: &str, uid: &str) -> Option<Self> {
+        let note: Self = serde_json::from_str(annotation).ok()?;
+        (note.of == uid).then_some(note)
     }
 }
 
@@ -31,10 +38,13 @@ mod tests {
     fn what_is_noted_is_read_again() {
         let removal = Removal {
             in_driver_upgrade: NodeIds::from([("gpu-0".to_owned(), "uid".to_owned())]),
+            of: "module".to_owned(),
+            stays: None,
         };
         let annotation = serde_json::to_string(&removal).unwrap();
-        assert_eq!(annotation, r#"{"inDriverUpgrade":{"gpu-0":"uid"}}"#);
-        assert_eq!(Removal::parse(&annotation), removal);
-        assert_eq!(Removal::parse("by hand"), Removal::default());
+        assert_eq!(annotation, r#"{"inDriverUpgrade":{"gpu-0":"uid"},"of":"module"}"#);
+        assert_eq!(Removal::parse(&annotation, "module"), Some(removal));
+        assert_eq!(Removal::parse(&annotation, "another"), None);
+        assert_eq!(Removal::parse("by hand", "module"), None);
     }
 }

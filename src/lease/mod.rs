@@ -8,6 +8,7 @@
 
 mod elector;
 mod evaluate;
+mod others;
 mod store;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::{elector::Elector, store::LeaseStore};
 pub use self::{
     evaluate::{LeaseView, Sighting, Verdict, evaluate},
+    others::{Place, places, remove, renewed_by_other},
     store::LEASE_NAME,
 };
 use crate::kube_api::ApiError;

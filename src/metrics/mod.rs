@@ -22,6 +22,7 @@ pub use self::labels::{HelmOperation, HelmResult, ReleaseLabels, Verb, VerbLabel
 use self::labels::{KindLabel, NoLabels, OperationLabel, OperationResultLabels, StateLabel};
 use self::pools::PoolGauges;
 use crate::api::{ConditionType, GpuModuleStatus, State, condition};
+use crate::status::is_held;
 
 /// Media type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -47,6 +48,8 @@ struct Families {
     usable_nodes: Family<NoLabels, Gauge>,
     pools: PoolGauges,
     driver_change_since: Family<NoLabels, Gauge>,
+    deletion_since: Family<NoLabels, Gauge>,
+    deletion_held: Family<NoLabels, Gauge>,
     last_success: Family<NoLabels, Gauge<f64, AtomicU64>>,
     leader: Gauge,
     requests: ApiRequests,
@@ -67,6 +70,8 @@ impl Metrics {
             usable_nodes: Family::default(),
             pools: PoolGauges::default(),
             driver_change_since: Family::default(),
+            deletion_since: Family::default(),
+            deletion_held: Family::default(),
             last_success: Family::default(),
             leader: Gauge::default(),
             requests: Family::default(),
@@ -102,6 +107,26 @@ impl Metrics {
             .and_then(|status| condition(status, ConditionType::DriverChangePending))
             .filter(|pending| pending.status == "True");
         self.set_driver_change(pending.map(|pending| pending.last_transition_time.0));
+        let deleted = status.and_then(|status| condition(status, ConditionType::Deleted));
+        // It is False from the first to the last moment of a deletion.
+        self.set_deletion(deleted.map(|deleted| (deleted.last_transition_time.0, is_held(&deleted.reason))));
+    }
+
+    /// Since when the GpuModule is being deleted, and whether that is held; `None` while it is not.
+    pub fn set_deletion(&self, since_and_held: Option<(Timestamp, bool)>) {
+        let families = self.families();
+        families.deletion_since.clear();
+        families.deletion_held.clear();
+        if let Some((since, held)) = since_and_held {
+            families
+                .deletion_since
+                .get_or_create(&NoLabels {})
+                .set(since.as_second());
+            families
+                .deletion_held
+                .get_or_create(&NoLabels {})
+                .set(i64::from(held));
+        }
     }
 
     /// The state that the GpuModule's status shows; `None` if there is no GpuModule.
@@ -256,6 +281,15 @@ impl Families {
             since,
             self.driver_change_since.clone(),
         );
+        let deletion = "Unix time since which the GpuModule is being deleted; absent while it is not";
+        registry.register(
+            "deletion_since_timestamp_seconds",
+            deletion,
+            self.deletion_since.clone(),
+        );
+        let held =
+            "1 while a deletion waits for running work or for rights, 0 while it goes on; absent without one";
+        registry.register("deletion_held", held, self.deletion_held.clone());
         let success = "Unix time at which the release was last found as the GpuModule wants it, with nothing left to do";
         registry.register(
             "last_success_timestamp_seconds",

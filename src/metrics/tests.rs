@@ -1,5 +1,7 @@
 //! The exposition as a whole, and what must hold between two scrapes.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
 use super::*;
 use crate::api::{GpuCounts, WorkerPoolStatus};
 
@@ -83,6 +85,7 @@ fn everything_has_its_place_in_the_exposition() {
     metrics.set_gpu_nodes(Some((3, 2)));
     metrics.families().pools.show(&[pool("gpu")]);
     metrics.set_driver_change(Timestamp::from_second(1_800_000_000).ok());
+    metrics.set_deletion(Some((Timestamp::from_second(1_800_000_001).unwrap(), true)));
     metrics.set_last_success(Timestamp::from_millisecond(1_800_000_000_250).unwrap());
     metrics.set_leader(true);
     metrics.record_correction("Deployment");
@@ -163,4 +166,34 @@ fn without_a_module_no_node_count_stays() {
     assert_eq!(samples(&metrics, "gpu_manager_gpu_nodes").len(), 2);
     metrics.show(None);
     assert!(samples(&metrics, "gpu_manager_gpu_nodes").is_empty());
+}
+
+#[test]
+fn a_deletion_is_held_by_what_only_others_can_end() {
+    let metrics = Metrics::new();
+    let deletion = || samples(&metrics, "gpu_manager_deletion");
+    assert!(deletion().is_empty());
+    for (reason, held) in [("WorkloadsUsingGpu", 1), ("WorkUnreadable", 1), ("Removing", 0)] {
+        let mut status = crate::status::unreadable("", 1, None, Timestamp::UNIX_EPOCH);
+        status.conditions = vec![Condition {
+            type_: ConditionType::Deleted.as_str().to_owned(),
+            status: "False".to_owned(),
+            reason: reason.to_owned(),
+            message: String::new(),
+            last_transition_time: Time(Timestamp::from_second(7).unwrap()),
+            observed_generation: None,
+        }];
+        metrics.show(Some(&status));
+        let mut shown = deletion();
+        shown.sort();
+        assert_eq!(
+            shown,
+            [
+                format!("gpu_manager_deletion_held {held}"),
+                "gpu_manager_deletion_since_timestamp_seconds 7".to_owned()
+            ]
+        );
+    }
+    metrics.show(None);
+    assert!(deletion().is_empty());
 }

@@ -16,3 +16,9 @@ pub fn nvidia_driver() -> ApiResource {
     let kind = GroupVersionKind::gvk("nvidia.com", "v1alpha1", "NVIDIADriver");
     ApiResource::from_gvk_with_plural(&kind, "nvidiadrivers")
 }
+
+/// GPUCluster, `nvidia.com/v1alpha1`.
+pub fn gpu_cluster() -> ApiResource {
+    let kind = GroupVersionKind::gvk("nvidia.com", "v1alpha1", "GPUCluster");
+    ApiResource::from_gvk_with_plural(&kind, "gpuclusters")
+}

@@ -3,25 +3,33 @@
 //! What is left is read from the cluster before each step and after it, so that a process which begins anew goes on where the one before
 //! was. Only what nobody can read later is noted first.
 
+mod refused;
+
 use super::{
     Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign,
     protection, recovery, unread, unrecorded,
 };
+use crate::api::DeletionCrds;
 use crate::facts::{
-    History, Leavings, PolicyFacts, ReleaseFacts, Remedy, Removal, SurroundingNamespace, Surroundings,
+    History, Leavings, Leftover, PolicyFacts, ReleaseFacts, Remedy, Removal, SurroundingNamespace,
+    Surroundings,
 };
+use crate::helm::RevisionStatus;
+
+pub use refused::{Refusable, Refused};
 
 /// What is taken away before the release.
 const BEFORE: [Leavings; 2] = [Leavings::DriverUpgrades, Leavings::Cordons];
 
 /// What is taken away after it. Of the cordons NVIDIA's operator may have made one more before it ended.
-const AFTER: [Leavings; 6] = [
+const AFTER: [Leavings; 7] = [
     Leavings::Cordons,
     Leavings::Stack,
     Leavings::Pods,
     Leavings::Hooks,
     Leavings::Nodes,
     Leavings::Namespace,
+    Leavings::Crds,
 ];
 
 /// The next step towards nothing.
@@ -32,6 +40,10 @@ pub fn step(s: &Situation<'_>) -> Plan {
     let Some(surroundings) = &s.observed.surroundings else {
         return Plan::Look;
     };
+    // Whatever else can be read, the operator may have given back the rights that it would need.
+    if s.removal.is_some_and(|removal| removal.stays.is_some()) {
+        return depart(s);
+    }
     if let Some(plan) = protection::step(s) {
         return plan;
     }
@@ -42,13 +54,11 @@ pub fn step(s: &Situation<'_>) -> Plan {
             until: s.now + jiff::SignedDuration::from_secs(5),
             why: Wait::NamespaceTerminating,
         },
-        (ReleaseFacts::Unreadable, SurroundingNamespace::Foreign) if s.recorded.is_none() => {
-            Plan::Act(Action::RemoveFinalizer)
-        }
+        (ReleaseFacts::Unreadable, SurroundingNamespace::Foreign) if s.recorded.is_none() => depart(s),
         (ReleaseFacts::Unreadable, _) => Plan::Act(Action::OpenNamespace),
         (ReleaseFacts::Read(history), _) if history.is_empty() => gone(s, surroundings),
         (ReleaseFacts::Read(history), _) if foreign::is_ours(s) => uninstall(s, history),
-        (ReleaseFacts::Read(_), _) => Plan::Act(Action::RemoveFinalizer),
+        (ReleaseFacts::Read(_), _) => depart(s),
     }
 }
 
@@ -62,6 +72,8 @@ fn begin(s: &Situation<'_>) -> Option<Plan> {
     };
     let removal = Removal {
         in_driver_upgrade: nodes.clone(),
+        of: s.uid.to_owned(),
+        stays: None,
     };
     Some(Plan::Act(Action::BeginRemoval { removal }))
 }
@@ -83,7 +95,11 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
     if let Some(plan) = first.or_else(|| recovery::restore_first(s)) {
         return plan;
     }
-    if s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS {
+    // Of an install that never ended, what the Pods of hooks need may not be there.
+    let is_whole = history
+        .latest()
+        .is_none_or(|latest| latest.status != RevisionStatus::PendingInstall);
+    if is_whole && s.attempts.failures_of(UNINSTALL_FAILED) < UNINSTALL_TRIES_WITH_HOOKS {
         return Plan::Act(Action::Uninstall { hooks: true });
     }
     match s.observed.gpu_clusters {
@@ -97,8 +113,17 @@ fn uninstall(s: &Situation<'_>, history: &History) -> Plan {
 fn gone(s: &Situation<'_>, around: &Surroundings) -> Plan {
     let ours = foreign::is_ours(s) || s.removal.is_some() || around.namespace == SurroundingNamespace::Ours;
     if !ours {
-        return Plan::Act(Action::RemoveFinalizer);
+        // The operator's rights in a namespace that is not its own are its last mark there.
+        return match s.observed.left.get(&Leavings::Rights) {
+            // What stands there under the release's name was never the module's.
+            Some(rights) if !rights.objects.is_empty() && !unrecorded::stands(s) => take_away(s, around),
+            _ => depart(s),
+        };
     }
+    take_away(s, around)
+}
+
+fn take_away(s: &Situation<'_>, around: &Surroundings) -> Plan {
     // What cannot be read may still be there.
     if let Some(hold) = unread(s) {
         return Plan::Hold(hold);
@@ -107,36 +132,80 @@ fn gone(s: &Situation<'_>, around: &Surroundings) -> Plan {
         return plan;
     }
     // Helm has to know again what it is to remove.
-    if let (true, true, Ok(desired)) = (unrecorded::stands(s), foreign::is_ours(s), s.desired) {
+    let ours = foreign::is_ours(s) || around.namespace == SurroundingNamespace::Ours;
+    if let (true, true, Ok(desired)) = (unrecorded::stands(s), ours, s.desired) {
         return unrecorded::record_anew(s, desired);
     }
-    clear(s, &AFTER).unwrap_or(Plan::Act(Action::RemoveFinalizer))
+    clear(s, &AFTER).unwrap_or_else(|| depart(s))
+}
+
+/// Nothing is left but the operator's rights in a namespace that stays, and the finalizer. The note goes before the rights: without them
+/// nobody could read once more that nothing is left.
+fn depart(s: &Situation<'_>) -> Plan {
+    let Some(rights) = s.observed.left.get(&Leavings::Rights) else {
+        return Plan::Read(Reading::Left(Leavings::Rights));
+    };
+    let open = rights
+        .objects
+        .iter()
+        .any(|rights| !refused::is_given_up(s, Leavings::Rights, rights));
+    if open && s.removal.is_none_or(|removal| removal.stays.is_none()) {
+        let removal = Removal {
+            of: s.uid.to_owned(),
+            stays: Some(stays(s)),
+            ..s.removal.cloned().unwrap_or_default()
+        };
+        return Plan::Act(Action::BeginRemoval { removal });
+    }
+    clear(s, &[Leavings::Rights]).unwrap_or(Plan::Act(Action::RemoveFinalizer))
 }
 
 /// Takes away what is left of these, one after the other; `None` where nothing is.
 fn clear(s: &Situation<'_>, all: &[Leavings]) -> Option<Plan> {
-    for what in all {
-        if *what == Leavings::Nodes && is_others_stack(s) {
-            continue;
-        }
-        let Some(left) = s.observed.left.get(what) else {
-            return Some(Plan::Read(Reading::Left(*what)));
+    for what in all.iter().copied().filter(|what| goes(s, *what)) {
+        let Some(left) = s.observed.left.get(&what) else {
+            return Some(Plan::Read(Reading::Left(what)));
         };
-        let due = left.objects.iter();
-        let due: Vec<_> = due
-            .filter(|leftover| leftover.remedy != Remedy::Wait)
-            .cloned()
+        let left = left.objects.iter();
+        let open: Vec<_> = left
+            .filter(|leftover| !refused::is_given_up(s, what, leftover))
             .collect();
-        if !due.is_empty() {
-            let objects = due;
-            return Some(Plan::Act(Action::Clear { what: *what, objects }));
+        let is_due = |leftover: &&&Leftover| {
+            leftover.remedy != Remedy::Wait && s.refused.are_over(&Refusable::of(what, leftover), s.now)
+        };
+        let objects: Vec<_> = open.iter().filter(is_due).map(|due| (*due).clone()).collect();
+        if !objects.is_empty() {
+            return Some(Plan::Act(Action::Clear { what, objects }));
         }
-        if !left.objects.is_empty() {
-            let names = left.objects.iter().map(|leftover| leftover.object.to_string());
+        if let Some(wait) = refused::wait(s, what, &open) {
+            return Some(wait);
+        }
+        if !open.is_empty() {
+            let names = open.iter().map(|leftover| leftover.object.to_string());
             return Some(Plan::AwaitRemoval(names.collect()));
         }
     }
     None
+}
+
+fn goes(s: &Situation<'_>, what: Leavings) -> bool {
+    match what {
+        Leavings::Nodes => !is_others_stack(s),
+        Leavings::Crds => s.deletion_crds == DeletionCrds::Delete,
+        _ => true,
+    }
+}
+
+/// What stays in the cluster, in words; complete once everything else is taken away.
+pub fn stays(s: &Situation<'_>) -> Vec<String> {
+    if let Some(noted) = s.removal.and_then(|removal| removal.stays.as_ref()) {
+        return noted.clone();
+    }
+    let crds = (s.deletion_crds == DeletionCrds::Keep)
+        .then(|| "the CRDs of NVIDIA and of Node Feature Discovery".to_owned());
+    let left = s.observed.left.values();
+    let kept = left.flat_map(|left| left.stays.iter().cloned());
+    crds.into_iter().chain(kept).chain(refused::given_up(s)).collect()
 }
 
 /// Somebody else's stack needs the labels that are on the nodes.

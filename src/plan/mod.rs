@@ -20,26 +20,28 @@ mod pause;
 mod pauses;
 mod protection;
 mod recovery;
+mod rehearsal;
 mod release;
 mod route;
 mod unrecorded;
+mod wait;
 mod work;
 
 use jiff::{SignedDuration, Timestamp};
 
-use semver::Version;
-
-use crate::api::{AdoptionStatus, DeletionWorkloads, DriftMode, Operation, ReleaseStatus, UpgradePolicy};
+use crate::api::{
+    AdoptionStatus, DeletionCrds, DeletionWorkloads, DriftMode, Operation, ReleaseStatus, UpgradePolicy,
+};
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
 use crate::facts::{Observed, Orphans, Removal};
-use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 
 pub use action::{Action, Cause, LeftBy, Obstacle};
 pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
+pub use deletion::{Refusable, Refused, stays};
 pub use drift::DriftState;
 pub use foreign::Foreign;
 pub use hold::Hold;
@@ -47,6 +49,8 @@ pub use keep_out::{LabelChange, Labelled, NodeLabel};
 pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
 pub use protection::{Held, Protection, protection};
+pub use rehearsal::{lines, pretend};
+pub use wait::Wait;
 pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
 
 #[cfg(test)]
@@ -79,6 +83,12 @@ pub struct Situation<'a> {
     pub removal: Option<&'a Removal>,
     /// `spec.deletion.workloads`.
     pub deletion_workloads: DeletionWorkloads,
+    /// UID of the GpuModule.
+    pub uid: &'a str,
+    /// What the API server has refused to take away.
+    pub refused: &'a Refused,
+    /// `spec.deletion.crds`.
+    pub deletion_crds: DeletionCrds,
     /// `spec.suspend`.
     pub suspended: bool,
     /// `spec.upgrade.policy`.
@@ -155,28 +165,6 @@ pub enum Plan {
     AwaitRemoval(Vec<String>),
     /// Change something.
     Act(Action),
-}
-
-/// What is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// The pause after a failure.
-    Backoff,
-    /// Somebody else's Helm process, or the deadline for it.
-    ForeignOperation(RevisionStatus),
-    /// The namespace of the release to be gone.
-    NamespaceTerminating,
-    /// NVIDIA's controller of a chart on the way, which has to run before the next step.
-    Step {
-        /// The chart that is installed.
-        at: Version,
-    },
-    /// The end of GPU work, before the module is removed; [`protection`] tells it.
-    Work,
-    /// What keeps a change of the driver's mode from the nodes; [`waiting`] tells it.
-    Drivers,
-    /// These nodes, whose labels are to be taken off before the GpuModule goes.
-    NodeLabels(Vec<String>),
 }
 
 /// Decides the next step.

@@ -25,7 +25,13 @@ pub fn pause(plan: &Plan, now: Timestamp, recheck: Option<Timestamp>, compare_at
     let by_plan = match plan {
         Plan::Wait {
             until: at,
-            why: Wait::Backoff | Wait::ForeignOperation(_) | Wait::Drivers | Wait::Work | Wait::NodeLabels(_),
+            why:
+                Wait::Backoff
+                | Wait::ForeignOperation(_)
+                | Wait::Drivers
+                | Wait::Work
+                | Wait::NodeLabels(_)
+                | Wait::Refused { .. },
         } => until(*at),
         Plan::AwaitRemoval(_)
         | Plan::Wait {

@@ -50,6 +50,11 @@ impl<K: Ord, T> Pauses<K, T> {
         tries.map_or((0, None), |tries| (tries.count, Some(tries.until)))
     }
 
+    /// What was said of the last try.
+    pub fn last(&self, thing: &K) -> Option<&T> {
+        self.0.get(thing).map(|tries| &tries.last)
+    }
+
     /// Things that were tried more often than that.
     pub fn more_than(&self, count: u32) -> impl Iterator<Item = (&K, &T)> {
         let often = self.0.iter().filter(move |(_, tries)| tries.count > count);

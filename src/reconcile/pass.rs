@@ -4,7 +4,9 @@ mod drift;
 mod end;
 mod nodes;
 mod read;
+mod rehearsal;
 mod removal;
+mod rest;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -13,7 +15,6 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use kube::runtime::controller::Action as Requeue;
 
 use super::{Context, Error, lock};
 use crate::api::{
@@ -30,8 +31,11 @@ use crate::plan::{self, Action, Hold, Plan, Situation};
 use crate::publish::News;
 use crate::status;
 
+pub use rehearsal::Hindrance;
+pub use rest::Rest;
+
 /// Most steps of one pass; the longest known way is a removal, which reads what is left before each step and after it.
-const MAX_STEPS: u32 = 48;
+const MAX_STEPS: u32 = 64;
 
 /// How an action ended.
 enum Acted {
@@ -127,13 +131,14 @@ impl<'a> Pass<'a> {
             removal: module
                 .annotations()
                 .get(ANNOTATION_REMOVAL)
-                .map(|note| Removal::parse(note)),
+                .and_then(|note| Removal::parse(note, &memory.uid))
+                .or_else(|| memory.removal.clone()),
             memory,
         }
     }
 
     /// Takes steps until nothing is left to do now.
-    pub async fn run(mut self) -> Result<Requeue, Error> {
+    pub async fn run(mut self) -> Result<Rest, Error> {
         let result = self.steps().await;
         self.follow();
         // Also after an error: what was counted and written stays true.
@@ -141,7 +146,7 @@ impl<'a> Pass<'a> {
         result
     }
 
-    async fn steps(&mut self) -> Result<Requeue, Error> {
+    async fn steps(&mut self) -> Result<Rest, Error> {
         for _ in 0..MAX_STEPS {
             let plan = plan::decide(&self.situation(self.now()));
             tracing::debug!(?plan, "decided");
@@ -149,7 +154,7 @@ impl<'a> Pass<'a> {
                 Plan::Look => self.look().await,
                 Plan::Compare | Plan::ReadExisting { .. } => match self.read(&plan).await {
                     Acted::Done | Acted::Failed => self.look().await,
-                    Acted::Interrupted => return Ok(Requeue::await_change()),
+                    Acted::Interrupted => return Ok(Rest::Interrupted),
                 },
                 Plan::Read(reading) => {
                     if matches!(self.read_around_drivers(*reading).await, Acted::Failed) {
@@ -158,12 +163,12 @@ impl<'a> Pass<'a> {
                 }
                 Plan::ReadManifest { revision, uid } => {
                     if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
-                        return Ok(Requeue::await_change());
+                        return Ok(Rest::Interrupted);
                     }
                 }
                 Plan::FindOrphans(failed) => {
                     if matches!(self.find_orphans(failed).await, Acted::Interrupted) {
-                        return Ok(Requeue::await_change());
+                        return Ok(Rest::Interrupted);
                     }
                 }
                 Plan::Inspect(objects) => self.inspect(objects).await,
@@ -173,7 +178,7 @@ impl<'a> Pass<'a> {
                 }
                 Plan::Act(Action::LabelNodes { labels }) => {
                     if matches!(self.label_nodes(labels).await, Acted::Interrupted) {
-                        return Ok(Requeue::await_change());
+                        return Ok(Rest::Interrupted);
                     }
                 }
                 Plan::Act(action) => {
@@ -207,11 +212,12 @@ impl<'a> Pass<'a> {
                     let (acted, ()) = tokio::join!(self.act(action), told);
                     match (acted?, action) {
                         // The operator is ending, and its successor goes on from what is there.
-                        (Acted::Interrupted, _) => return Ok(Requeue::await_change()),
+                        (Acted::Interrupted, _) => return Ok(Rest::Interrupted),
                         // It was added to the very object that the pass began with, and nothing else has changed.
                         (Acted::Done, Action::AddFinalizer) => self.finalizer = true,
                         (Acted::Done, Action::BeginRemoval { removal }) => {
                             self.removal = Some(removal.clone());
+                            self.memory.removal.clone_from(&self.removal);
                         }
                         (Acted::Done, Action::RemoveFinalizer) => {
                             let nodes = plan::labelled_nodes(&self.situation(self.now()));
@@ -222,7 +228,7 @@ impl<'a> Pass<'a> {
                                 );
                             }
                             self.context.metrics.show(None);
-                            return Ok(Requeue::await_change());
+                            return Ok(Rest::Gone);
                         }
                         (Acted::Done | Acted::Failed, _) => self.look().await,
                     }
@@ -233,7 +239,7 @@ impl<'a> Pass<'a> {
             }
         }
         tracing::warn!("the pass took too many steps and is continued later");
-        Ok(Requeue::requeue(plan::SOON))
+        Ok(Rest::Unfinished)
     }
 
     fn situation(&self, now: Timestamp) -> Situation<'_> {
@@ -244,6 +250,9 @@ impl<'a> Pass<'a> {
             finalizer: self.finalizer,
             removal: self.removal.as_ref(),
             deletion_workloads: self.module.spec.deletion_workloads(),
+            deletion_crds: self.module.spec.deletion_crds(),
+            uid: &self.memory.uid,
+            refused: &self.memory.refused,
             suspended: self.module.spec.suspend == Some(true),
             upgrade_policy: self.module.spec.upgrade_policy(),
             generation: self.generation,

@@ -2,15 +2,20 @@
 
 use super::Report;
 use super::conditions::{Verdict, whole_seconds};
-use crate::api::{ConditionType, State, condition};
+use crate::api::{ConditionType, DeletionCrds, State, condition};
 use crate::facts::{GpuPod, Leavings, first, first_few};
-use crate::plan::{Action, Held, Plan, Protection};
+use crate::plan::{Action, Held, Plan, Protection, Wait};
 
 /// Most names that are listed of one kind.
 const NAMED: usize = 5;
 
 /// Reasons of a deletion that is held.
 const REASONS: [&str; 2] = ["WorkloadsUsingGpu", "WorkUnreadable"];
+
+/// True for a reason of condition `Deleted` that only somebody else can remove.
+pub fn is_held(reason: &str) -> bool {
+    REASONS.contains(&reason)
+}
 
 /// The verdict, and whether a person must act.
 pub struct Deleted {
@@ -30,7 +35,8 @@ impl Deleted {
 
     /// True where it explains the state. What a removal waits for is told by the release's own condition.
     pub fn decides(&self, state: State, plan: &Plan) -> bool {
-        state == self.state() && (self.is_held || !matches!(plan, Plan::Wait { .. }))
+        let waits = matches!(plan, Plan::Wait { why, .. } if !matches!(why, Wait::Refused { .. }));
+        state == self.state() && (self.is_held || !waits)
     }
 }
 
@@ -98,29 +104,45 @@ fn work(pods: &[GpuPod]) -> String {
     )
 }
 
-/// The steps of a removal.
+/// The steps of a removal that leaves the CRDs.
 const STEPS: usize = 8;
 
 /// Which step is taken, and what it is about.
 fn progress(report: &Report<'_>) -> String {
+    let steps = match report.deletion_crds {
+        DeletionCrds::Keep => STEPS,
+        DeletionCrds::Delete => STEPS + 1,
+    };
     let (step, doing) = match report.plan {
         Plan::Act(Action::Clear { what, objects }) => {
-            let names = first_few(objects.iter().map(|leftover| &leftover.object));
-            let (step, doing) = step(*what);
-            (step, format!("{doing} ({names})"))
+            let names = objects.iter().map(|leftover| &leftover.object);
+            on_the_way(*what, objects.len(), &first_few(names))
         }
         Plan::AwaitRemoval(names) => {
             let mut left = report.observed.left.iter();
             let open = left.find(|(_, left)| !left.objects.is_empty());
-            let (step, doing) = step(open.map_or(Leavings::Stack, |(what, _)| *what));
-            (step, format!("{doing} ({})", first_few(names.iter())))
+            let what = open.map_or(Leavings::Stack, |(what, _)| *what);
+            on_the_way(what, names.len(), &first_few(names.iter()))
+        }
+        Plan::Wait {
+            why: Wait::Refused { what, names, why },
+            ..
+        } => {
+            let (step, doing) = on_the_way(*what, names.len(), &first_few(names.iter()));
+            (step, format!("{doing}, which is refused and tried again: {why}"))
         }
         Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. }) => {
-            (STEPS, "the GpuModule itself is going".to_owned())
+            (steps, "the GpuModule itself is going".to_owned())
         }
         _ => (3, "the Helm release is being uninstalled".to_owned()),
     };
-    format!("step {step} of {STEPS} of the removal: {doing}")
+    format!("step {step} of {steps} of the removal: {doing}")
+}
+
+/// The step, what is done, and how much of it is left.
+fn on_the_way(what: Leavings, count: usize, names: &str) -> (usize, String) {
+    let (step, doing) = step(what);
+    (step, format!("{doing} ({count} left: {names})"))
 }
 
 const fn step(what: Leavings) -> (usize, &'static str) {
@@ -135,5 +157,7 @@ const fn step(what: Leavings) -> (usize, &'static str) {
         Leavings::Hooks => (6, "what is left of Helm's hooks is being deleted"),
         Leavings::Nodes => (7, "labels and annotations are being taken off nodes"),
         Leavings::Namespace => (8, "the namespace is going"),
+        Leavings::Rights => (8, "the operator gives back its rights in the namespace"),
+        Leavings::Crds => (9, "CustomResourceDefinitions are being deleted"),
     }
 }

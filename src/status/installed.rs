@@ -147,7 +147,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             | Action::LabelNodes { .. },
         )
         | Plan::Wait {
-            why: Wait::Backoff | Wait::Drivers | Wait::Work,
+            why: Wait::Backoff | Wait::Drivers | Wait::Work | Wait::Refused { .. },
             ..
         } => as_observed(report, &release),
     }

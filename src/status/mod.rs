@@ -20,8 +20,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::{
-    ConditionType, DriftMode, DriverStatus, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME, RELEASE_NAMESPACE,
-    ReleaseStatus, State,
+    ConditionType, DeletionCrds, DriftMode, DriverStatus, GpuModuleStatus, GpuNodesStatus, RELEASE_NAME,
+    RELEASE_NAMESPACE, ReleaseStatus, State,
 };
 use crate::desired::{Desired, Refusal};
 use crate::facts::{Observed, ReleaseFacts};
@@ -35,6 +35,7 @@ use nodes::Nodes;
 use operands::Operands;
 use sightings::Sighted;
 
+pub use deleted::is_held;
 pub use history::Ended;
 pub use operands::STARTING_LIMIT;
 pub use sightings::Sightings;
@@ -67,6 +68,8 @@ pub struct Report<'a> {
     pub plan: &'a Plan,
     /// Whether a driver change waits.
     pub waiting: &'a Waiting,
+    /// `spec.deletion.crds`.
+    pub deletion_crds: DeletionCrds,
     /// Whether a deletion is held.
     pub protection: Protection<'a>,
     /// The failure that stopped the pass, or that its pause is for.

@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 use serde_json::json;
 
 use super::*;
-use crate::api::{NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
+use crate::api::{DeletionCrds, NodesSpec, OperationKind, Outcome, RELEASE_NAME, condition};
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, node, owner};
@@ -97,6 +97,7 @@ impl Case {
             observed: &self.observed,
             plan: &self.plan,
             waiting: &self.waiting,
+            deletion_crds: DeletionCrds::Keep,
             protection: if self.work.is_empty() {
                 Protection::Nothing
             } else {

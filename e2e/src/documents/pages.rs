@@ -49,6 +49,8 @@ pub struct Page {
 pub fn all() -> Result<Vec<Page>> {
     let mut paths: Vec<_> = BESIDE.iter().map(PathBuf::from).collect();
     markdown(Path::new("docs"), &mut paths)?;
+    // As people read them: the installation before what needs it.
+    paths.sort();
     let root = repository_root();
     let paths = paths.into_iter().filter(|path| root.join(path).exists());
     paths.map(|path| read(&path)).collect()

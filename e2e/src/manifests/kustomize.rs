@@ -12,6 +12,9 @@ use crate::tools::repository_root;
 /// Name of the image in `hack/deploy/`.
 const IMAGE: &str = "gpu-manager";
 
+/// Kinds without a namespace that kustomize does not know, so that it gives them one.
+const CLUSTER_SCOPED: &str = "ValidatingAdmissionPolicy(Binding)?";
+
 /// Where the manager is installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
@@ -75,7 +78,7 @@ pub fn render(kubectl: &Path, flavour: Flavour, release: &Release) -> Result<Str
     String::from_utf8(output.stdout).context("kustomize printed no UTF-8")
 }
 
-/// The overlay: image, version label, and the image once more in the variable that names it.
+/// The overlay: image, version label, the image once more in the variable that names it, and no namespace where none belongs.
 fn kustomization(base: &str, release: &Release) -> Value {
     let version = release.version().to_string();
     let manager = json!({ "kind": "Deployment", "name": "gpu-manager" });
@@ -87,6 +90,10 @@ fn kustomization(base: &str, release: &Release) -> Value {
         "resources": [base],
         "images": [{ "name": IMAGE, "newName": release.image(), "newTag": version }],
         "labels": [{ "includeTemplates": true, "pairs": { "app.kubernetes.io/version": version } }],
+        "patches": [{
+            "target": { "kind": CLUSTER_SCOPED },
+            "patch": r#"[{"op": "remove", "path": "/metadata/namespace"}]"#,
+        }],
         "replacements": [{
             "source": { "kind": "Deployment", "name": "gpu-manager", "fieldPath": format!("{container}.image") },
             "targets": [{

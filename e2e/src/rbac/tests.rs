@@ -145,7 +145,7 @@ fn objects_hooks_and_roles_land_in_their_scope() {
     rights.add_render("1.0.0", CHART).unwrap();
     assert_eq!(
         lines(&rights.cluster.crds),
-        ["apiextensions.k8s.io/customresourcedefinitions [widgets.example.com] create,patch"]
+        ["apiextensions.k8s.io/customresourcedefinitions [widgets.example.com] create,delete,get,patch"]
     );
     assert_eq!(
         lines(&rights.cluster.made),

@@ -24,6 +24,7 @@ mod objects;
 mod operands;
 mod operator;
 mod policy;
+mod programs;
 mod stale;
 mod status;
 #[cfg(test)]

@@ -11,10 +11,7 @@ use serde_json::Value;
 
 use super::change::{Change, Kind};
 use super::hash::fnv1a;
-use super::names;
-
-/// Name under which the API server remembers what the simulated operator wrote.
-const FIELD_MANAGER: &str = "gpu-operator";
+use super::{names, programs};
 
 /// Sends changes, and remembers which objects it has applied as they are.
 pub struct Writer {
@@ -50,7 +47,7 @@ impl Writer {
 
     async fn send(&mut self, change: &Change) -> Result<()> {
         let merge = PatchParams {
-            field_manager: Some(FIELD_MANAGER.to_owned()),
+            field_manager: Some(programs::CONTROLLER.to_owned()),
             ..PatchParams::default()
         };
         match change {
@@ -74,8 +71,15 @@ impl Writer {
             }
             Change::Node { name, patch } => {
                 let nodes: Api<Node> = Api::all(self.client.clone());
-                gone_is_fine(nodes.patch(name, &merge, &Patch::Merge(patch)).await.map(drop))
-                    .with_context(|| format!("labelling node {name}"))
+                for (program, patch) in programs::split(patch) {
+                    let params = PatchParams {
+                        field_manager: Some(program.to_owned()),
+                        ..PatchParams::default()
+                    };
+                    gone_is_fine(nodes.patch(name, &params, &Patch::Merge(patch)).await.map(drop))
+                        .with_context(|| format!("labelling node {name}"))?;
+                }
+                Ok(())
             }
             Change::NodeStatus { name, patch } => {
                 let nodes: Api<Node> = Api::all(self.client.clone());
@@ -115,7 +119,7 @@ impl Writer {
         if kind != Kind::DaemonSet && self.applied.get(&key) == Some(&content) {
             return Ok(());
         }
-        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        let parameters = PatchParams::apply(programs::CONTROLLER).force();
         self.dynamic(kind)
             .patch(name, &parameters, &Patch::Apply(object))
             .await

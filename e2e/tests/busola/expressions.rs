@@ -13,7 +13,8 @@ use crate::samples::samples;
 use crate::schema::{full, names, schema};
 
 /// Parameters that are expressions.
-const EXPRESSIONS: [&str; 6] = [
+const EXPRESSIONS: [&str; 7] = [
+    "alert",
     "source",
     "visibility",
     "filter",
@@ -59,7 +60,7 @@ fn collect(value: &Value, path: &str, found: &mut Vec<(String, String)>) {
             }
         }
         Value::Object(fields) => {
-            for (name, field) in fields {
+            for (name, field) in fields.iter().filter(|(name, _)| *name != "properties") {
                 let path = format!("{path}/{name}");
                 match field {
                     Value::String(text) if is_expression(name, &path) => found.push((path, text.clone())),

@@ -60,16 +60,18 @@ impl<'a> Page<'a> {
             Some("Columns") => self.widgets(children, scope)?,
             Some("Panel") => {
                 self.heading(&self.name(widget));
-                self.fields(children, scope)?;
+                let here = value.as_ref().unwrap_or(scope.here);
+                self.fields(children, Scope { here, ..scope })?;
+            }
+            Some("Card") => {
+                self.heading(&self.name(widget));
+                for entry in &entries(value) {
+                    self.fields(children, Scope { here: entry, ..scope })?;
+                }
             }
             Some("Table") => {
                 self.heading(&self.name(widget));
-                // One entry comes as itself, and the dashboard takes it as a list of one.
-                let entries = match value {
-                    Some(Value::Array(entries)) => entries,
-                    one => one.into_iter().collect(),
-                };
-                for entry in &entries {
+                for entry in &entries(value) {
                     self.entry(widget, Scope { here: entry, ..scope })?;
                 }
             }
@@ -94,7 +96,7 @@ impl<'a> Page<'a> {
             })
             .collect::<Result<_>>()?;
         self.lines.push(format!("| {}", cells.join(" | ")));
-        self.fields(array(&table["collapsible"]), scope)
+        self.widgets(array(&table["collapsible"]), scope)
     }
 
     fn fields(&mut self, fields: &[Value], scope: Scope<'_>) -> Result<()> {
@@ -161,6 +163,14 @@ impl<'a> Page<'a> {
             ));
         }
         Ok(())
+    }
+}
+
+/// The entries of a list. One entry comes as itself, and the dashboard takes it as a list of one.
+fn entries(value: Option<Value>) -> Vec<Value> {
+    match value {
+        Some(Value::Array(entries)) => entries,
+        one => one.into_iter().collect(),
     }
 }
 

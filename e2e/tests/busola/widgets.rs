@@ -7,7 +7,8 @@ use crate::extension::{Extension, array, text};
 
 /// Widgets of lists and details that this extension uses, and their parameters besides those of all
 /// (kyma-project/busola, `docs/contributor/extensibility/50-list-and-details-widgets.md`).
-const SHOWN: [(&str, &[&str]); 10] = [
+const SHOWN: [(&str, &[&str]); 11] = [
+    ("Card", &["children", "description"]),
     ("", &["placeholder", "copyable"]),
     ("Alert", &["severity", "disableMargin"]),
     ("Badge", &["placeholder", "highlights", "description", "copyable"]),
@@ -50,8 +51,9 @@ const OF_ALL: [&str; 5] = ["name", "source", "widget", "visibility", "children"]
 const OF_PLACES: [&str; 3] = ["sort", "search", "fullWidth"];
 
 /// Widgets of forms and their parameters (`60-form-widgets.md`); what is none of them goes into the schema of the field.
-const FORM: [(&str, &[&str]); 7] = [
-    ("", &["enum", "extraPaths"]),
+const FORM: [(&str, &[&str]); 8] = [
+    ("Alert", &["alert", "severity", "disableMargin"]),
+    ("", &["children", "enum", "extraPaths", "properties"]),
     ("Text", &["enum", "format", "type"]),
     ("FormGroup", &["children", "defaultExpanded", "columns"]),
     ("SimpleList", &["children", "defaultExpanded"]),

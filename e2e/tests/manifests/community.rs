@@ -1,6 +1,7 @@
 //! The community module by the way of Kyma's CLI.
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::inventory::Inventory;
 use e2e::manifests::Flavour;
 use gpu_manager::api::State;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -11,7 +12,6 @@ use serde_json::json;
 use crate::cli::Cli;
 use crate::files::Files;
 use crate::lab::Lab;
-use e2e::inventory::Inventory;
 
 const HERE: Flavour = Flavour::Community;
 

@@ -14,7 +14,8 @@ use e2e::tools::Tools;
 use e2e::wait::eventually;
 use gpu_manager::api::{GpuModule, MODULE_NAME, State};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, ServiceAccount};
+use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::ListParams;
 use kube::core::{DynamicObject, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
@@ -119,18 +120,33 @@ impl Lab {
     }
 }
 
-/// Waits until Kubernetes has put onto the nodes what it puts onto every node, so that later ones can be compared with them.
-async fn until_settled(client: &Client) -> Result<()> {
-    let nodes = Api::<Node>::all(client.clone());
-    eventually("the nodes to be settled", STEP, async || {
-        for node in nodes.list(&ListParams::default()).await? {
-            let taints = node
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.taints.clone())
-                .unwrap_or_default();
+/// Waits until Kubernetes has made what it makes by itself on a new cluster, so that later ones can be compared with it.
+pub async fn until_settled(client: &Client) -> Result<()> {
+    eventually("the cluster to be settled", STEP, async || {
+        for node in Api::<Node>::all(client.clone())
+            .list(&ListParams::default())
+            .await?
+        {
+            let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone());
             let labelled = node.labels().contains_key("beta.kubernetes.io/os");
-            ensure!(labelled && taints.is_empty(), "{}: {taints:?}", node.name_any());
+            ensure!(labelled && taints.is_none(), "{}: {taints:?}", node.name_any());
+        }
+        for namespace in Api::<Namespace>::all(client.clone())
+            .list(&ListParams::default())
+            .await?
+        {
+            let namespace = namespace.name_any();
+            let maps = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
+            maps.get("kube-root-ca.crt").await?;
+            let accounts = Api::<ServiceAccount>::namespaced(client.clone(), &namespace);
+            accounts.get("default").await?;
+        }
+        for role in ["admin", "edit", "view"] {
+            let role = Api::<ClusterRole>::all(client.clone()).get(role).await?;
+            ensure!(
+                role.rules.is_some_and(|rules| !rules.is_empty()),
+                "nothing is aggregated yet"
+            );
         }
         Ok(())
     })

@@ -1,6 +1,7 @@
 //! The managed module by the way of Kyma's Lifecycle Manager.
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::inventory::Inventory;
 use e2e::manager::describe;
 use e2e::manifests::Flavour;
 use e2e::wait::eventually;
@@ -13,9 +14,8 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::files::Files;
-use crate::lab::{Lab, STEP};
+use crate::lab::{Lab, STEP, until_settled};
 use crate::lifecycle_manager::{APPLIER, LOCAL_REGISTRY, LifecycleManager, ensure_all_present};
-use e2e::inventory::Inventory;
 
 const HERE: Flavour = Flavour::Managed;
 
@@ -27,6 +27,7 @@ async fn lifecycle_manager_brings_the_managed_module_and_takes_it_away() -> Resu
     let lifecycle_manager =
         LifecycleManager::new(lab.client(), files.manifest(HERE), &template["spec"]["data"])?;
     lifecycle_manager.prepare().await?;
+    until_settled(&lab.client()).await?;
     let before = Inventory::take(&lab.client()).await?;
 
     lifecycle_manager.install().await?;
@@ -74,7 +75,11 @@ async fn lifecycle_manager_brings_the_managed_module_and_takes_it_away() -> Resu
         Ok(())
     })
     .await?;
-    before.ensure_is_back(&lab.client()).await
+    // Whoever leads keeps the Lease, and nobody deletes it after the last one.
+    let lease = "Lease kyma-system/gpu-manager is new";
+    before
+        .ensure_is_back_but_for(&lab.client(), |line| line == lease)
+        .await
 }
 
 /// Labels that Lifecycle Manager writes are on the Deployment, and its selector still finds its Pods.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::cluster::{Cluster, client_for};
+use e2e::manager::install_manifests;
 use e2e::tools::{Tool, repository_root};
 use e2e::wait::eventually;
 use k8s_openapi::api::core::v1::Namespace;
@@ -49,9 +50,7 @@ pub struct Manager {
 impl Manager {
     /// Installs the manifests as an administrator would, and takes on the account.
     pub async fn install(cluster: &Cluster) -> Result<Self> {
-        let manifests = repository_root().join("hack/deploy/community");
-        let manifests = manifests.to_str().context("the repository's path is not UTF-8")?;
-        cluster.kubectl(&["apply", "-k", manifests]).await?;
+        install_manifests(cluster).await?;
         let kubeconfig = cluster.kubeconfig_for_service_account(MANAGER, MANAGER).await?;
         Ok(Self {
             client: client_for(&kubeconfig).await?,

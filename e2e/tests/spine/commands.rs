@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::documents::commands::{self, Check, Command};
+use e2e::manifests::{Bundle, Release};
 use e2e::tools::{Tool, repository_root};
 use gpu_manager::api::{GpuModule, MODULE_NAME};
 use kube::Api;
@@ -57,12 +58,14 @@ async fn of_the_documentation_can_be_run_and_its_modules_are_accepted() -> Resul
     Ok(())
 }
 
-/// A copy of what the commands name of the repository; it may be written to.
+/// A copy of what the commands name of the repository, and the files of a release; it may be written to.
 fn folder(lab: &Lab) -> Result<PathBuf> {
     let folder = lab.cluster.dir().join("repository");
     for name in ["crds", "docs", "hack"] {
         copy(&repository_root().join(name), &folder.join(name))?;
     }
+    let files = Bundle::build(&lab.cluster.tools().path(Tool::Kubectl), &Release::current()?)?;
+    files.write(&folder.join("dist"))?;
     Ok(folder)
 }
 

@@ -2,9 +2,11 @@
 
 mod again;
 mod by_hand;
+mod crds;
 mod interrupted;
 mod kubectl;
 mod moments;
+mod refused;
 mod rights;
 mod world;
 

@@ -8,6 +8,7 @@ mod bad_input;
 mod beside;
 mod by_hand;
 mod changes;
+mod cleanup;
 mod commands;
 mod crd;
 mod delete;

@@ -10,22 +10,20 @@ use crate::act::Actor;
 use crate::api::FIELD_MANAGER;
 use crate::facts::{Leftover, Remedy};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+use crate::lease::Mandate;
+use crate::observe;
 
 /// Objects that are changed or deleted at once.
 const AT_ONCE: usize = 8;
 
 impl Actor {
-    /// Does what the leftovers ask for. All are tried; the first refusal is the error.
-    pub(in crate::act) async fn clear(&self, leftovers: &[Leftover]) -> Result<(), ApiError> {
+    /// Does what the leftovers ask for; how each ended, in their order.
+    pub async fn clear(&self, _: Mandate, leftovers: &[Leftover]) -> Vec<Result<(), ApiError>> {
         let each: Vec<_> = leftovers
             .iter()
             .map(|leftover| self.clear_one(leftover))
             .collect();
-        let results: Vec<_> = futures::stream::iter(each)
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
-        results.into_iter().collect()
+        futures::stream::iter(each).buffered(AT_ONCE).collect().await
     }
 
     async fn clear_one(&self, leftover: &Leftover) -> Result<(), ApiError> {
@@ -36,7 +34,11 @@ impl Actor {
         let api: Api<DynamicObject> = served.api(&self.client, object.namespace.as_deref());
         let result = match remedy {
             Remedy::Wait => Ok(()),
-            Remedy::Delete => {
+            Remedy::DeleteUnused(instances) if observe::is_in_use(&self.client, instances).await? => {
+                tracing::info!(%object, "it is in use again and stays");
+                return Ok(());
+            }
+            Remedy::Delete | Remedy::DeleteUnused(_) => {
                 let params = DeleteParams {
                     propagation_policy: Some(PropagationPolicy::Background),
                     preconditions: Some(Preconditions {
@@ -62,17 +64,7 @@ impl Actor {
                 patched.map(|_| ())
             }
         };
-        match found(result) {
-            Ok(_) => {
-                tracing::info!(%object, "took away what was left");
-                Ok(())
-            }
-            // It is another one by now; what is left of it is read next.
-            Err(error) if error.is_conflict() || error.is_invalid() => {
-                tracing::debug!(%object, %error, "it is another one by now");
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
+        // Gone is what was wanted.
+        found(result).map(|_| tracing::info!(%object, "took away what was left"))
     }
 }

@@ -2,7 +2,6 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
@@ -49,9 +48,7 @@ fn is_cordoned(node: &Node) -> bool {
 
 /// Whether there is a GPUCluster, whose hook must not be left out.
 pub async fn has_gpu_clusters(client: &Client) -> Result<bool, ApiError> {
-    let kind = GroupVersionKind::gvk("nvidia.com", "v1alpha1", "GPUCluster");
-    let kind = ApiResource::from_gvk_with_plural(&kind, "gpuclusters");
-    Ok(!list(client, &kind).await?.is_empty())
+    Ok(!list(client, &nvidia::gpu_cluster()).await?.is_empty())
 }
 
 /// The release's objects that let NVIDIA's operator replace drivers.

@@ -1,29 +1,37 @@
 //! Reads what a removal has to know and what is left to take away. Asked for by a decision, never watched.
 
+mod crds;
 mod drivers;
 mod namespace;
 mod nodes;
 mod stack;
 
+use std::fmt::Debug;
+
 use kube::Client;
 use kube::api::{ApiResource, ListParams};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Api, ResourceExt as _};
+use serde::de::DeserializeOwned;
 
 use crate::api::RELEASE_NAMESPACE;
 use crate::drift::{Kind, ObjectRef};
-use crate::facts::{Leavings, Left, Leftover, Remedy, Removal, SurroundingNamespace};
+use crate::facts::{Leavings, Left, Leftover, Neighbour, Remedy, Removal, SurroundingNamespace};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 
+pub use crds::is_in_use;
 pub use drivers::{has_gpu_clusters, unfinished_driver_upgrades};
 
-/// What is left of a kind of thing. `others_label` is true where somebody else's Node Feature Discovery labels the nodes.
+/// Objects whose metadata is asked for at a time: that of a node is some kilobytes.
+const PAGE: u32 = 500;
+
+/// What is left of a kind of thing. `others_nfd` is somebody else's Node Feature Discovery, which labels the nodes too.
 pub async fn left(
     client: &Client,
     what: Leavings,
     removal: Option<&Removal>,
     namespace: SurroundingNamespace,
-    others_label: bool,
+    others_nfd: Option<&Neighbour>,
 ) -> Result<Left, ApiError> {
     // The operator's rights in the namespace go with it.
     let is_open = namespace != SurroundingNamespace::Absent;
@@ -31,11 +39,13 @@ pub async fn left(
         Leavings::DriverUpgrades => drivers::upgrades(client).await,
         Leavings::Cordons => drivers::cordons(client, removal).await,
         Leavings::Stack => stack::objects(client, is_open).await,
-        Leavings::Nodes => nodes::labels(client, others_label).await,
+        Leavings::Nodes => nodes::labels(client, others_nfd.is_some()).await,
         Leavings::Pods if is_open => stack::pods(client).await,
         Leavings::Hooks => stack::hooks(client, is_open).await,
+        Leavings::Crds => crds::crds(client, others_nfd).await,
         Leavings::Namespace if is_open => namespace::namespace(client, namespace).await,
-        Leavings::Pods | Leavings::Namespace => Ok(Left::default()),
+        Leavings::Rights if is_open => namespace::rights(client).await,
+        Leavings::Pods | Leavings::Namespace | Leavings::Rights => Ok(Left::default()),
     }
 }
 
@@ -68,10 +78,7 @@ async fn list_metadata(
     kind: &ApiResource,
 ) -> Result<Vec<PartialObjectMeta<DynamicObject>>, ApiError> {
     let api = Api::<DynamicObject>::all_with(client.clone(), kind);
-    let all = ListParams::default();
-    let call = api.list_metadata(&all);
-    let list = deadline(API_DEADLINE, format!("list {}", kind.plural), call).await?;
-    Ok(list.items)
+    pages(&api, &format!("list {}", kind.plural)).await
 }
 
 /// The metadata of the objects of a kind in the release's namespace.
@@ -80,9 +87,23 @@ async fn list_there(
     kind: &ApiResource,
 ) -> Result<Vec<PartialObjectMeta<DynamicObject>>, ApiError> {
     let api = Api::<DynamicObject>::namespaced_with(client.clone(), RELEASE_NAMESPACE, kind);
-    let all = ListParams::default();
-    let call = api.list_metadata(&all);
     let what = format!("list {} in namespace {RELEASE_NAMESPACE}", kind.plural);
-    let list = found(deadline(API_DEADLINE, what, call).await)?;
-    Ok(list.map_or_else(Vec::new, |list| list.items))
+    Ok(found(pages(&api, &what).await)?.unwrap_or_default())
+}
+
+/// The metadata of objects, however many there are.
+async fn pages<K>(api: &Api<K>, what: &str) -> Result<Vec<PartialObjectMeta<K>>, ApiError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut params = ListParams::default().limit(PAGE);
+    let mut all = Vec::new();
+    loop {
+        let page = deadline(API_DEADLINE, what.to_owned(), api.list_metadata(&params)).await?;
+        all.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(all),
+        }
+    }
 }

@@ -6,17 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Node;
-use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
+use super::pages;
 use crate::drift::{Kind, ObjectRef};
 use crate::facts::{Left, Leftover, Remedy};
-use crate::kube_api::{API_DEADLINE, ApiError, deadline};
-
-/// Nodes that are asked for at a time: a node's metadata is some kilobytes.
-const PAGE: u32 = 500;
+use crate::kube_api::ApiError;
 
 /// Prefixes of what NVIDIA's programs set.
 const NVIDIA: &str = "nvidia.com/";
@@ -24,42 +21,48 @@ const NVIDIA: &str = "nvidia.com/";
 /// Parts of the keys that Node Feature Discovery sets.
 const FEATURES: [&str; 2] = ["feature.node.kubernetes.io/", "nfd.node.kubernetes.io/"];
 
-/// How the programs of the stack call themselves to the API server: by the names of their binaries.
-const PROGRAMS: [&str; 8] = [
-    "driver-manager",
+/// How the programs of the stack call themselves to the API server: none sets a field manager, so client-go takes the name of the binary.
+///
+/// gpu-operator v25.10 to v26.7.0 (`docker/Dockerfile`), k8s-driver-manager v0.9.1 to v0.12.0 (`cmd/driver-manager`), Node Feature Discovery
+/// v0.18 and v0.19. GPU Feature Discovery, and the workers of Node Feature Discovery, write NodeFeatures; nfd-master writes them to the nodes.
+const PROGRAMS: [&str; 3] = ["driver-manager", "gpu-operator", "nfd-master"];
+
+/// Scripts of the stack call kubectl, as people do: `reconfigure-mig.sh` of mig-parted up to v0.15.0, and `driver-manager` of
+/// k8s-driver-manager up to v0.8.1. So only the keys and values that these scripts write are theirs.
+const KUBECTL: &str = "kubectl-label";
+
+/// Operands that the scripts pause and let run again by label `nvidia.com/gpu.deploy.<operand>`.
+const PAUSED: [&str; 10] = [
+    "container-toolkit",
+    "dcgm",
+    "dcgm-exporter",
+    "device-plugin",
     "gpu-feature-discovery",
-    "gpu-operator",
-    "k8s-driver-manager",
-    "mig-parted",
-    "nfd-master",
-    "nfd-worker",
-    "nvidia-mig-manager",
+    "mig-manager",
+    "nvsm",
+    "operator-validator",
+    "sandbox-device-plugin",
+    "sandbox-validator",
 ];
 
 /// What is on the nodes.
 pub(super) async fn labels(client: &Client, others_label: bool) -> Result<Left, ApiError> {
     let nodes = Api::<Node>::all(client.clone());
-    let mut left = Left::default();
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = deadline(API_DEADLINE, "list Nodes", nodes.list_metadata(&params)).await?;
-        left.objects
-            .extend(page.items.iter().filter_map(|node| strip(node, others_label)));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(left),
-        }
-    }
+    let all = pages(&nodes, "list Nodes").await?;
+    Ok(Left {
+        objects: all.iter().filter_map(|node| strip(node, others_label)).collect(),
+        stays: Vec::new(),
+    })
 }
 
 fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover> {
     let of = |place: &str, keys: &BTreeMap<String, String>| {
-        let theirs = keys.keys().filter(|key| {
+        let theirs = keys.iter().filter(|(key, value)| {
             let of_nfd = FEATURES.iter().any(|part| key.contains(part));
-            (key.starts_with(NVIDIA) || (of_nfd && !others_label)) && is_theirs(node, place, key)
+            (key.starts_with(NVIDIA) || (of_nfd && !others_label)) && is_theirs(node, place, key, value)
         });
         theirs
-            .map(|key| (key.clone(), Value::Null))
+            .map(|(key, _)| (key.clone(), Value::Null))
             .collect::<Map<_, _>>()
     };
     let (labels, annotations) = (
@@ -81,7 +84,7 @@ fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover>
 }
 
 /// True where only programs of the stack have set it.
-fn is_theirs(node: &PartialObjectMeta<Node>, place: &str, key: &str) -> bool {
+fn is_theirs(node: &PartialObjectMeta<Node>, place: &str, key: &str, value: &str) -> bool {
     let field = format!("f:{key}");
     let entries = node.metadata.managed_fields.iter().flatten();
     let owners: BTreeSet<_> = entries
@@ -91,7 +94,19 @@ fn is_theirs(node: &PartialObjectMeta<Node>, place: &str, key: &str) -> bool {
         })
         .map(|entry| entry.manager.as_deref().unwrap_or_default())
         .collect();
-    !owners.is_empty() && owners.iter().all(|owner| PROGRAMS.contains(owner))
+    let by_script = place == "f:labels" && is_of_script(key, value);
+    let is_one = |owner: &&str| PROGRAMS.contains(owner) || (by_script && *owner == KUBECTL);
+    !owners.is_empty() && owners.iter().all(is_one)
+}
+
+/// True for a label that one of the scripts sets. They leave `false` alone: people keep an operand off a node by it.
+fn is_of_script(key: &str, value: &str) -> bool {
+    let operand = key.strip_prefix("nvidia.com/gpu.deploy.");
+    match operand {
+        Some("driver") => value == "pre-installed",
+        Some(operand) => PAUSED.contains(&operand) && (value == "true" || value.contains("paused-for-")),
+        None => key == "nvidia.com/mig.config.state",
+    }
 }
 
 #[cfg(test)]
@@ -105,7 +120,7 @@ mod tests {
                 "fieldsV1": { "f:metadata": { "f:labels": { format!("f:{key}"): {} } } },
             })
         };
-        let labels: BTreeMap<_, _> = managers.iter().map(|(_, key)| (*key, "x")).collect();
+        let labels: BTreeMap<_, _> = managers.iter().map(|(_, key)| (*key, "true")).collect();
         serde_json::from_value(json!({
             "metadata": {
                 "name": "a", "uid": "u", "labels": labels,
@@ -133,6 +148,22 @@ mod tests {
         assert!(stripped(&[("kubectl-label", present)], false).is_empty());
         assert!(stripped(&[("gpu-operator", present), ("kubectl-label", present)], false).is_empty());
         assert!(stripped(&[("gpu-operator", "team/gpu")], false).is_empty());
+    }
+
+    #[test]
+    fn kubectl_may_be_a_script_of_the_stack_or_a_person() {
+        let paused = "nvidia.com/gpu.deploy.device-plugin";
+        assert_eq!(stripped(&[(KUBECTL, paused)], false), [paused]);
+        let state = "nvidia.com/mig.config.state";
+        assert_eq!(stripped(&[(KUBECTL, state)], false), [state]);
+        for of_person in ["nvidia.com/mig.config", "nvidia.com/gpu.deploy.operands"] {
+            assert!(stripped(&[(KUBECTL, of_person)], false).is_empty(), "{of_person}");
+        }
+        assert!(stripped(&[("kubectl-edit", paused)], false).is_empty());
+        assert!(!is_of_script(paused, "false"));
+        assert!(is_of_script(paused, "paused-for-mig-change"));
+        assert!(is_of_script("nvidia.com/gpu.deploy.driver", "pre-installed"));
+        assert!(!is_of_script("nvidia.com/gpu.deploy.driver", "true"));
     }
 
     #[test]

@@ -66,7 +66,11 @@ pub(super) async fn objects(client: &Client, is_open: bool) -> Result<Left, ApiE
     let mut left = Left::default();
     // What belongs to somebody else's ClusterPolicy is theirs.
     let mut others = BTreeSet::new();
-    for kind in [nvidia::cluster_policy(), nvidia::nvidia_driver()] {
+    for kind in [
+        nvidia::cluster_policy(),
+        nvidia::gpu_cluster(),
+        nvidia::nvidia_driver(),
+    ] {
         for object in list(client, &kind).await? {
             let owner = reduce::owner(&object.metadata);
             if owner.as_ref().is_some_and(HelmOwner::is_module_release) {

@@ -40,7 +40,7 @@ fn left(what: Leavings, remedy: Remedy) -> Case {
 fn the_finalizer_stays_until_nothing_is_left() {
     let after = Leavings::ALL
         .into_iter()
-        .filter(|what| *what != Leavings::DriverUpgrades);
+        .filter(|what| !matches!(what, Leavings::DriverUpgrades | Leavings::Rights));
     for what in after {
         let mut case = left(what, Remedy::Delete);
         let objects = case.observed.left[&what].objects.clone();
@@ -85,8 +85,122 @@ fn hooks_run_again_and_again_where_one_has_a_gpu_cluster_to_clean_up() {
 }
 
 #[test]
+fn an_install_that_was_killed_is_uninstalled_without_hooks() {
+    let mut case = Case::ours(&[RevisionStatus::PendingInstall]);
+    case.deleting = true;
+    let later = NOW + FOREIGN_OPERATION_LIMIT;
+    case.observed.gpu_clusters = Some(false);
+    assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: false }));
+    case.observed.gpu_clusters = Some(true);
+    assert_eq!(case.plan_at(later), Plan::Act(Action::Uninstall { hooks: true }));
+}
+
+#[test]
 fn labels_stay_where_somebody_else_runs_the_stack() {
     let mut case = left(Leavings::Nodes, Remedy::Delete);
     case.observed.policies = vec![fixtures::policy(None, None)];
     assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn crds_stay_unless_the_spec_says_otherwise() {
+    let mut case = left(Leavings::Crds, Remedy::Delete);
+    assert!(matches!(
+        case.plan(),
+        Plan::Act(Action::Clear {
+            what: Leavings::Crds,
+            ..
+        })
+    ));
+    case.deletion_crds = DeletionCrds::Keep;
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn crds_that_somebody_else_needs_hold_nothing_up() {
+    let mut case = left(Leavings::Crds, Remedy::Delete);
+    let crds = case.observed.left.get_mut(&Leavings::Crds).unwrap();
+    crds.objects.clear();
+    crds.stays = vec!["the CRDs of NVIDIA, since somebody else has ClusterPolicy other".to_owned()];
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn the_operator_gives_back_its_rights_last_and_notes_it_first() {
+    let mut case = left(Leavings::Rights, Remedy::Delete);
+    let crds = case.observed.left.get_mut(&Leavings::Crds).unwrap();
+    crds.stays = vec!["a CRD".to_owned()];
+    let Plan::Act(Action::BeginRemoval { removal }) = case.plan() else {
+        panic!("{:?}", case.plan())
+    };
+    assert_eq!(removal.stays, Some(vec!["a CRD".to_owned()]));
+    case.removal = Some(removal);
+    // Whatever can be read without the rights.
+    case.observed.release = ReleaseFacts::Unreadable;
+    case.observed.left.retain(|what, _| *what == Leavings::Rights);
+    assert!(matches!(
+        case.plan(),
+        Plan::Act(Action::Clear {
+            what: Leavings::Rights,
+            ..
+        })
+    ));
+    case.observed.left.clear();
+    assert_eq!(case.plan(), Plan::Read(Reading::Left(Leavings::Rights)));
+    case.observed.left.insert(Leavings::Rights, Left::default());
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn what_is_refused_for_ever_is_given_up_and_named() {
+    for what in [Leavings::Nodes, Leavings::Stack] {
+        let mut case = left(what, Remedy::Delete);
+        let leftover = case.observed.left[&what].objects[0].clone();
+        let mut now = NOW;
+        for tries in 1..=5 {
+            let plan = case.plan_at(now);
+            assert!(matches!(plan, Plan::Act(Action::Clear { .. })), "{plan:?}");
+            let thing = Refusable::of(what, &leftover);
+            case.refused.tried(thing, "a policy says no".to_owned(), now, 0.0);
+            if tries < 5 || what == Leavings::Stack {
+                let Plan::Wait { until, why } = case.plan_at(now) else {
+                    panic!("{tries} tries: {:?}", case.plan_at(now))
+                };
+                assert!(matches!(why, Wait::Refused { .. }), "{why:?}");
+                now = until;
+            }
+        }
+        let gone = case.plan_at(now) == Plan::Act(Action::RemoveFinalizer);
+        // What runs on the nodes would go on.
+        assert_eq!(gone, what == Leavings::Nodes);
+        let catalogue = Catalogue::compiled_in().unwrap();
+        let told = stays(&case.situation(now, &catalogue));
+        let words = "labels and annotations of nodes (CustomResourceDefinition left), since it was refused: a policy says no";
+        assert_eq!(told.contains(&words.to_owned()), gone, "{told:?}");
+    }
+}
+
+#[test]
+fn helm_has_to_know_again_what_stands_where_that_is_the_modules() {
+    let mut case = Case::new();
+    case.deleting = true;
+    let around = case.observed.surroundings.as_mut().unwrap();
+    around.cluster_role = Some(Some(owner(RELEASE_NAME)));
+    around.namespace = SurroundingNamespace::Ours;
+    assert!(matches!(
+        case.plan(),
+        Plan::Act(Action::Upgrade {
+            cause: Cause::RecordLost,
+            ..
+        })
+    ));
+    // In somebody else's namespace nobody knows who made it; the module was never more than a guest there.
+    let rights = left(Leavings::Rights, Remedy::Delete).observed.left;
+    case.observed.left = rights;
+    case.observed.surroundings.as_mut().unwrap().namespace = SurroundingNamespace::Foreign;
+    case.removal = None;
+    let Plan::Act(Action::BeginRemoval { removal }) = case.plan() else {
+        panic!("{:?}", case.plan())
+    };
+    assert!(removal.stays.is_some());
 }

@@ -109,6 +109,8 @@ fn what_nobody_knows_later_is_noted_before_anything_is_taken_away() {
     let nodes = NodeIds::from([("gpu-0".to_owned(), "uid".to_owned())]);
     case.observed.driver_upgrades = Some(nodes.clone());
     let removal = Removal {
+        of: "module".to_owned(),
+        stays: None,
         in_driver_upgrade: nodes,
     };
     let begin = Plan::Act(Action::BeginRemoval {

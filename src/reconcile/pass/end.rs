@@ -1,9 +1,8 @@
 //! What a pass says, in between and at its end, and when the next one is due without any event.
 
 use jiff::Timestamp;
-use kube::runtime::controller::Action as Requeue;
 
-use super::Pass;
+use super::{Pass, Rest};
 use crate::kube_api::ApiError;
 use crate::plan::{self, Failure, Plan, Wait};
 use crate::publish::News;
@@ -22,7 +21,7 @@ pub(super) struct Published {
 
 impl Pass<'_> {
     /// Ends the pass with what was decided last.
-    pub(super) async fn end(&mut self, plan: &Plan) -> Result<Requeue, Error> {
+    pub(super) async fn end(&mut self, plan: &Plan) -> Result<Rest, Error> {
         if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
             self.memory.attempts.succeeded();
         }
@@ -41,7 +40,8 @@ impl Pass<'_> {
         let due = [recheck, self.memory.nfd.due(), self.memory.labelled.due(now)];
         let recheck = due.into_iter().flatten().min();
         let pause = plan::pause(plan, self.now(), recheck, self.memory.compare_at);
-        Ok(Requeue::requeue(pause))
+        let plan = plan.clone();
+        Ok(Rest::Until { plan, pause })
     }
 
     /// The failure that is still in the way. What waits for somebody else is past it.
@@ -54,7 +54,8 @@ impl Pass<'_> {
                     | Wait::Step { .. }
                     | Wait::Drivers
                     | Wait::Work
-                    | Wait::NodeLabels(_),
+                    | Wait::NodeLabels(_)
+                    | Wait::Refused { .. },
                 ..
             } => None,
             _ => self.memory.attempts.last(),
@@ -83,6 +84,7 @@ impl Pass<'_> {
             observed: &self.observed,
             plan,
             waiting: &waiting,
+            deletion_crds: self.module.spec.deletion_crds(),
             protection: plan::protection(&self.situation(now)),
             failure: self.failure(plan),
             ended: &self.memory.ended,

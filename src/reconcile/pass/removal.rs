@@ -1,10 +1,11 @@
 //! The steps of a pass that are about a removal.
 
-use super::Pass;
-use crate::facts::{Leavings, NeighbourKind, SurroundingNamespace};
+use super::steps::api_failure;
+use super::{Acted, Pass};
+use crate::facts::{Leavings, Leftover, NeighbourKind, SurroundingNamespace};
 use crate::kube_api::ApiError;
 use crate::observe;
-use crate::plan::Reading;
+use crate::plan::{self, Reading, Refusable};
 
 impl Pass<'_> {
     /// Reads what is left, or has to be known before anything goes.
@@ -21,10 +22,9 @@ impl Pass<'_> {
                 let around = self.observed.surroundings.as_ref();
                 let namespace = around.map_or(SurroundingNamespace::Absent, |around| around.namespace);
                 let mut neighbours = self.observed.neighbours.iter();
-                let others_label =
-                    neighbours.any(|neighbour| neighbour.kind == NeighbourKind::NodeFeatureDiscovery);
-                let left =
-                    observe::left(client, what, self.removal.as_ref(), namespace, others_label).await?;
+                let others_nfd =
+                    neighbours.find(|neighbour| neighbour.kind == NeighbourKind::NodeFeatureDiscovery);
+                let left = observe::left(client, what, self.removal.as_ref(), namespace, others_nfd).await?;
                 self.observed.left.insert(what, left);
             }
             Reading::GpuWork | Reading::MaintenanceWindow => {}
@@ -32,10 +32,37 @@ impl Pass<'_> {
         Ok(())
     }
 
+    /// Takes away what is left. What the API server refuses is tried again after a pause of its own, and given up in the end.
+    pub(super) async fn clear(&mut self, what: Leavings, objects: &[Leftover]) -> Acted {
+        let Some(mandate) = (self.context.mandates)() else {
+            return Acted::Interrupted;
+        };
+        let results = self.context.actor.clear(mandate, objects).await;
+        let now = self.now();
+        let mut failure = None;
+        for (leftover, result) in objects.iter().zip(results) {
+            let Err(error) = result else { continue };
+            if error.is_about_object() && !error.is_missing_right() {
+                tracing::warn!(object = %leftover.object, %error, "what is left cannot be taken away");
+                let thing = Refusable::of(what, leftover);
+                let why = error.to_string();
+                self.memory.refused.tried(thing, why, now, fastrand::f64());
+            } else {
+                failure.get_or_insert(error);
+            }
+        }
+        failure.map_or(Acted::Done, |error| {
+            self.fail(api_failure(&error));
+            Acted::Failed
+        })
+    }
+
     /// Tells by a last Event what stays and what nobody in the cluster can take away.
     pub(super) async fn say_farewell(&self) {
-        let stays = self.observed.left.get(&Leavings::Namespace);
-        let stays: Vec<_> = stays.iter().flat_map(|left| left.stays.iter().cloned()).collect();
-        self.context.publisher.tell_removal(self.module, &stays).await;
+        // Nothing was taken away where nothing was the module's.
+        if self.removal.is_some() {
+            let stays = plan::stays(&self.situation(self.now()));
+            self.context.publisher.tell_removal(self.module, &stays).await;
+        }
     }
 }

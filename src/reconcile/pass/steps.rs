@@ -104,6 +104,9 @@ impl Pass<'_> {
         if let Action::Reapply { objects, why } = action {
             return Ok(self.reapply(objects, why).await);
         }
+        if let Action::Clear { what, objects } = action {
+            return Ok(self.clear(*what, objects).await);
+        }
         let step = match self.step(action) {
             Ok(step) => step,
             Err(refusal) => {

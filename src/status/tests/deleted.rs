@@ -1,6 +1,7 @@
 //! Condition `Deleted`.
 
 use super::*;
+use crate::facts::Leavings;
 
 fn pods(count: usize) -> Vec<GpuPod> {
     let pod = |number| GpuPod {
@@ -57,5 +58,26 @@ fn what_is_done_meanwhile_leaves_the_state_as_it_is() {
         status
             .description
             .starts_with("1 Pod uses a GPU in namespace team-0 (team-0/train-0)")
+    );
+}
+
+#[test]
+fn the_step_says_how_much_is_left_and_what_is_refused() {
+    let mut case = Case::deployed(Vec::new());
+    case.deleting = Some(NOW);
+    case.plan = Plan::Wait {
+        until: NOW,
+        why: Wait::Refused {
+            what: Leavings::Nodes,
+            names: vec!["Node a".to_owned(), "Node b".to_owned()],
+            why: "a policy says no".to_owned(),
+        },
+    };
+    let status = case.compute().status;
+    assert_eq!(status.state, State::Deleting);
+    assert_eq!(
+        status.description,
+        "step 7 of 8 of the removal: labels and annotations are being taken off nodes (2 left: Node a, Node b), which is refused and \
+         tried again: a policy says no"
     );
 }

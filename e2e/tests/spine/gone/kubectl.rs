@@ -1,8 +1,7 @@
 //! How people and programs remove a module: by kubectl, with its CRD, with all its manifests, and as Lifecycle Manager does it.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::manager::{MANAGER, install_manifests};
-use e2e::tools::repository_root;
+use e2e::manager::{MANAGER, delete_manifests, install_manifests};
 use e2e::wait::eventually;
 use gpu_manager::api::{MODULE_NAME, RELEASE_NAMESPACE, State};
 use kube::ResourceExt as _;
@@ -13,20 +12,6 @@ use crate::lab::{Lab, STEP};
 use e2e::inventory::Inventory;
 
 const CRD: &str = "gpumodules.operator.kyma-project.io";
-
-/// Deletes everything that was applied, and waits for none of it.
-async fn delete_manifests(lab: &Lab) -> Result<()> {
-    let root = repository_root();
-    let path = |relative: &str| root.join(relative).display().to_string();
-    let (crds, rest) = (path("crds"), path("hack/deploy/community"));
-    lab.cluster
-        .kubectl(&["delete", "--wait=false", "-f", &crds])
-        .await?;
-    lab.cluster
-        .kubectl(&["delete", "--wait=false", "-k", &rest])
-        .await?;
-    Ok(())
-}
 
 async fn until_no(lab: &Lab, kind: &str, name: &str) -> Result<()> {
     let what = format!("{kind} {name} to be gone");
@@ -41,7 +26,13 @@ async fn until_no(lab: &Lab, kind: &str, name: &str) -> Result<()> {
 
 /// True for what belongs to the manifests.
 fn of_manifests(line: &str) -> bool {
-    line.contains("gpu-manager") || line.contains("gpumodule") || line.contains("operator.kyma-project.io")
+    let parts = [
+        "gpu-manager",
+        "gpumodule",
+        "kyma-gpu-",
+        "operator.kyma-project.io",
+    ];
+    parts.iter().any(|part| line.contains(part))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +116,7 @@ async fn all_manifests_at_once_and_in_the_order_of_lifecycle_manager() -> Result
     lab.until(State::Ready).await?;
 
     // The operator goes with its rights: everything stays, and says that it is to be deleted.
-    delete_manifests(&lab).await?;
+    delete_manifests(&lab.cluster).await?;
     kill(manager).await?;
     until_no(&lab, "namespace", MANAGER).await?;
     let module = lab.module().await?;
@@ -156,7 +147,7 @@ async fn all_manifests_at_once_and_in_the_order_of_lifecycle_manager() -> Result
     lab.cluster.kubectl(&delete).await?;
     lab.until_removal_tells("step ").await?;
     lab.until_gone().await?;
-    delete_manifests(&lab).await?;
+    delete_manifests(&lab.cluster).await?;
     until_no(&lab, "namespace", MANAGER).await?;
     until_no(&lab, "crd", CRD).await?;
     kill(manager).await?;

@@ -1,0 +1,83 @@
+//! What the API server refuses to take away, an admission policy for example: a deletion ends all the same, without it.
+
+use super::{Leavings, Leftover, Situation};
+use crate::drift::ObjectRef;
+use crate::facts::{Remedy, first_few};
+use crate::plan::pauses::Pauses;
+use crate::plan::{Plan, Wait};
+
+/// After so many refusals, about half a minute, something is left where it is.
+const LAST_TRIES: u32 = 5;
+
+/// Something on one object that is to be taken away.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Refusable {
+    what: Leavings,
+    object: ObjectRef,
+    uid: String,
+}
+
+impl Refusable {
+    /// What that leftover is.
+    pub fn of(what: Leavings, leftover: &Leftover) -> Self {
+        Self {
+            what,
+            object: leftover.object.clone(),
+            uid: leftover.uid.clone(),
+        }
+    }
+}
+
+/// What was refused, each time with the reason.
+pub type Refused = Pauses<Refusable, String>;
+
+/// True where a removal ends without it. The stack itself and its Pods are never given up: what runs on the nodes would go on.
+pub(super) fn is_given_up(s: &Situation<'_>, what: Leavings, leftover: &Leftover) -> bool {
+    let may_stay = !matches!(what, Leavings::Stack | Leavings::Pods);
+    may_stay && s.refused.tries(&Refusable::of(what, leftover)).0 >= LAST_TRIES
+}
+
+/// The pause until the next try, where one of these was refused.
+pub(super) fn wait(s: &Situation<'_>, what: Leavings, open: &[&Leftover]) -> Option<Plan> {
+    let open = open.iter().filter(|leftover| leftover.remedy != Remedy::Wait);
+    let tried = open.map(|leftover| Refusable::of(what, leftover));
+    let tried: Vec<_> = tried.filter(|thing| s.refused.tries(thing).0 > 0).collect();
+    let until = tried.iter().filter_map(|thing| s.refused.tries(thing).1).min()?;
+    let why = tried.iter().find_map(|thing| s.refused.last(thing)).cloned();
+    Some(Plan::Wait {
+        until,
+        why: Wait::Refused {
+            what,
+            names: tried.iter().map(|thing| thing.object.to_string()).collect(),
+            why: why.unwrap_or_default(),
+        },
+    })
+}
+
+/// What was given up, in words.
+pub(super) fn given_up(s: &Situation<'_>) -> impl Iterator<Item = String> {
+    Leavings::ALL.into_iter().filter_map(|what| {
+        let left = s.observed.left.get(&what)?;
+        let up = left
+            .objects
+            .iter()
+            .filter(|leftover| is_given_up(s, what, leftover));
+        let up: Vec<_> = up.collect();
+        let first = Refusable::of(what, up.first()?);
+        let names = first_few(up.iter().map(|leftover| &leftover.object));
+        let why = s.refused.last(&first).map_or("", String::as_str);
+        Some(format!("{} ({names}), since it was refused: {why}", words(what)))
+    })
+}
+
+const fn words(what: Leavings) -> &'static str {
+    match what {
+        Leavings::DriverUpgrades => "driver upgrades that are not paused",
+        Leavings::Cordons => "cordons of nodes",
+        Leavings::Nodes => "labels and annotations of nodes",
+        Leavings::Namespace => "the namespace",
+        Leavings::Crds => "CRDs",
+        Leavings::Rights => "the operator's RoleBinding",
+        Leavings::Stack | Leavings::Pods | Leavings::Hooks => "what Helm's hooks have left",
+    }
+}

@@ -1,0 +1,35 @@
+//! How a pass came to rest.
+
+use std::time::Duration;
+
+use kube::runtime::controller::Action as Requeue;
+
+use crate::plan::{self, Plan};
+
+/// How a pass came to rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing is left to do before something happens.
+    Until {
+        /// What was decided last.
+        plan: Plan,
+        /// How long to wait at most.
+        pause: Duration,
+    },
+    /// The GpuModule was let go.
+    Gone,
+    /// The operator itself is ending.
+    Interrupted,
+    /// The pass took as many steps as one may.
+    Unfinished,
+}
+
+impl From<Rest> for Requeue {
+    fn from(rest: Rest) -> Self {
+        match rest {
+            Rest::Until { pause, .. } => Self::requeue(pause),
+            Rest::Gone | Rest::Interrupted => Self::await_change(),
+            Rest::Unfinished => Self::requeue(plan::SOON),
+        }
+    }
+}
