@@ -175,8 +175,8 @@ mod tests {
         });
         assert_eq!(
             line(&leftover(Remedy::Patch(patch))),
-            "change Node gpu-0: remove annotation a, remove label nvidia.com/gpu.present, set spec.upgradePolicy.autoUpgrade to \
-             false, remove spec.unschedulable"
+            "change Node gpu-0: remove annotation a, remove label nvidia.com/gpu.present, remove spec.unschedulable, set \
+             spec.upgradePolicy.autoUpgrade to false"
         );
         assert_eq!(line(&leftover(Remedy::Delete)), "delete Node gpu-0");
     }
