@@ -25,7 +25,6 @@ const SOURCES: &[&str] = &[
 /// Words of the same shape that are no reasons.
 const NO_REASONS: &[&str] = &[
     // Kinds.
-    "CRDs",
     "ClusterPolicy",
     "ClusterRole",
     "CustomResourceDefinition",
