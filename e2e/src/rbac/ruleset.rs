@@ -46,7 +46,6 @@ impl RuleSet {
         );
         let groups = list(rule.api_groups.as_ref());
         let resources = list(rule.resources.as_ref());
-        let names = list(rule.resource_names.as_ref());
         let verbs = list(Some(&rule.verbs));
         for part in groups.iter().chain(&resources).chain(&verbs) {
             ensure!(
@@ -54,12 +53,19 @@ impl RuleSet {
                 "a rule with the wildcard {part:?} cannot be held by the operator"
             );
         }
-        for group in &groups {
-            for resource in &resources {
+        self.add(rule);
+        Ok(())
+    }
+
+    /// Adds a rule as it is.
+    pub fn add(&mut self, rule: &PolicyRule) {
+        let names = list(rule.resource_names.as_ref());
+        let verbs = list(Some(&rule.verbs));
+        for group in list(rule.api_groups.as_ref()) {
+            for resource in list(rule.resources.as_ref()) {
                 self.allow(group, resource, &names, &verbs);
             }
         }
-        Ok(())
     }
 
     /// The rights of this set that `other` does not give.

@@ -38,7 +38,7 @@ const SHOWN: [&str; 23] = [
     "the GpuModule is gone",
     "See what is left",
     "clusterpolicies.nvidia.com",
-    "nvidia.com/gpu.present: gpu-0, gpu-1",
+    "Labels of NVIDIA and NFD on nodes: 0",
     "All of it",
 ];
 

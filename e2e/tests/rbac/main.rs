@@ -177,7 +177,7 @@ fn shipped(role: &str) -> Result<RuleSet> {
         .with_context(|| format!("no ClusterRole {role}"))?;
     let mut rights = RuleSet::default();
     for rule in role.rules.iter().flatten() {
-        rights.grant(rule)?;
+        rights.add(rule);
     }
     Ok(rights)
 }
