@@ -50,15 +50,19 @@ pub fn step(s: &Situation<'_>) -> Plan {
     match (&s.observed.release, surroundings.namespace) {
         // A release cannot be anywhere but in its namespace.
         (_, SurroundingNamespace::Absent) => gone(s, surroundings),
-        (ReleaseFacts::Unreadable, SurroundingNamespace::Terminating) => Plan::Wait {
-            until: s.now + jiff::SignedDuration::from_secs(5),
-            why: Wait::NamespaceTerminating,
-        },
+        (ReleaseFacts::Unreadable, SurroundingNamespace::Terminating) => namespace_goes(s),
         (ReleaseFacts::Unreadable, SurroundingNamespace::Foreign) if s.recorded.is_none() => depart(s),
         (ReleaseFacts::Unreadable, _) => Plan::Act(Action::OpenNamespace),
         (ReleaseFacts::Read(history), _) if history.is_empty() => gone(s, surroundings),
         (ReleaseFacts::Read(history), _) if foreign::is_ours(s) => uninstall(s, history),
         (ReleaseFacts::Read(_), _) => depart(s),
+    }
+}
+
+fn namespace_goes(s: &Situation<'_>) -> Plan {
+    Plan::Wait {
+        until: s.now + jiff::SignedDuration::from_secs(5),
+        why: Wait::NamespaceTerminating,
     }
 }
 
@@ -134,6 +138,10 @@ fn take_away(s: &Situation<'_>, around: &Surroundings) -> Plan {
     // Helm has to know again what it is to remove.
     let ours = foreign::is_ours(s) || around.namespace == SurroundingNamespace::Ours;
     if let (true, true, Ok(desired)) = (unrecorded::stands(s), ours, s.desired) {
+        // Nothing can be put into a namespace that goes.
+        if around.namespace == SurroundingNamespace::Terminating {
+            return namespace_goes(s);
+        }
         return unrecorded::record_anew(s, desired);
     }
     clear(s, &AFTER).unwrap_or_else(|| depart(s))
@@ -205,7 +213,10 @@ pub fn stays(s: &Situation<'_>) -> Vec<String> {
         .then(|| "the CRDs of NVIDIA and of Node Feature Discovery".to_owned());
     let left = s.observed.left.values();
     let kept = left.flat_map(|left| left.stays.iter().cloned());
-    crds.into_iter().chain(kept).chain(refused::given_up(s)).collect()
+    let labels = (s.removal.is_some() && is_others_stack(s))
+        .then(|| "NVIDIA's labels on the nodes, which somebody else's stack needs".to_owned());
+    let kept = crds.into_iter().chain(kept).chain(labels);
+    kept.chain(refused::given_up(s)).collect()
 }
 
 /// Somebody else's stack needs the labels that are on the nodes.

@@ -6,7 +6,7 @@
 use super::release::compared;
 use super::{Plan, Reading, Situation, WORK_LOOK, Wait, drift, foreign, keep_out, unread, unrecorded};
 use crate::api::DeletionWorkloads;
-use crate::facts::{GpuPod, ReleaseFacts, Revision, WorkFacts};
+use crate::facts::{GpuPod, ReleaseFacts, Revision, SurroundingNamespace, WorkFacts};
 use crate::helm::RevisionStatus;
 
 /// What holds a deletion.
@@ -54,7 +54,11 @@ fn may_remove(s: &Situation<'_>) -> bool {
         ReleaseFacts::Read(history) => !history.is_empty() || unrecorded::stands(s),
         ReleaseFacts::Unreadable => unrecorded::stands(s),
     };
-    there && s.removal.is_none() && foreign::is_ours(s)
+    // What stands in the module's own namespace without any record is taken away, too.
+    let around = s.observed.surroundings.as_ref();
+    let in_ours = s.observed.release.latest().is_none()
+        && around.is_some_and(|around| around.namespace == SurroundingNamespace::Ours);
+    there && s.removal.is_none() && (foreign::is_ours(s) || in_ours)
 }
 
 /// What is done instead of the removal while it is held, or what has to be read before that is known.

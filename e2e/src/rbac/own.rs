@@ -64,14 +64,14 @@ pub const CLUSTER: &[Own] = &[
         resources: &["nodes"],
         names: &[],
         verbs: &["get", "list", "patch", "watch"],
-        reason: "Facts about the cluster, and the label that keeps NVIDIA's operator off a node.",
+        reason: "Facts about the cluster, the label that keeps NVIDIA's operator off a node, and what a removal takes off: cordons of driver upgrades, labels and annotations of the stack.",
     },
     Own {
         group: "",
         resources: &["pods"],
         names: &[],
         verbs: &["list"],
-        reason: "GPU work that a change of the driver would interrupt; asked for per GPU node, only while such a change is wanted.",
+        reason: "GPU work that another driver or a removal would interrupt; asked for per GPU node, only while one is wanted.",
     },
     Own {
         group: "",

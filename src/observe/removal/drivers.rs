@@ -6,9 +6,10 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
 use super::list;
+use crate::api::STACK_DEPLOYMENT;
 use crate::drift::{Kind, ObjectRef};
 use crate::facts::{DriverChange, HelmOwner, Left, Leftover, NodeIds, Remedy, Removal};
-use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+use crate::kube_api::{API_DEADLINE, ApiError, deadline};
 use crate::observe::{nvidia, reduce};
 
 /// Selects nodes whose driver upgrade is not done.
@@ -86,26 +87,44 @@ pub(super) async fn upgrades(client: &Client) -> Result<Left, ApiError> {
     Ok(left)
 }
 
-/// The nodes noted that are cordoned.
+/// The nodes noted that are cordoned, by NVIDIA's operator and by nobody since.
 pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Result<Left, ApiError> {
-    let mut left = Left::default();
+    let noted = removal.map(|removal| &removal.in_driver_upgrade);
+    let Some(noted) = noted.filter(|noted| !noted.is_empty()) else {
+        return Ok(Left::default());
+    };
     let nodes = Api::<Node>::all(client.clone());
-    for (name, uid) in removal.iter().flat_map(|removal| &removal.in_driver_upgrade) {
-        let node = found(deadline(API_DEADLINE, format!("read Node {name}"), nodes.get(name)).await)?;
-        let cordoned = node.filter(|node| node.uid().as_ref() == Some(uid) && is_cordoned(node));
-        if cordoned.is_some() {
-            left.objects.push(Leftover {
+    let params = ListParams::default().fields("spec.unschedulable=true");
+    let cordoned = deadline(API_DEADLINE, "list cordoned Nodes", nodes.list(&params)).await?;
+    let theirs = cordoned.iter().filter(|node| {
+        noted.get(&node.name_any()) == node.uid().as_ref()
+            && node.uid().is_some()
+            && is_cordon_of_nvidia(node)
+    });
+    Ok(Left {
+        objects: theirs
+            .map(|node| Leftover {
                 object: ObjectRef {
                     kind: Kind::new("v1", "Node"),
                     namespace: None,
-                    name: name.clone(),
+                    name: node.name_any(),
                 },
-                uid: uid.clone(),
+                uid: node.uid().unwrap_or_default(),
                 remedy: Remedy::Patch(json!({ "spec": { "unschedulable": null } })),
-            });
-        }
-    }
-    Ok(left)
+            })
+            .collect(),
+        stays: Vec::new(),
+    })
+}
+
+/// True where the cordon that stands was set by NVIDIA's operator. Whoever else cordons the node again owns the field then.
+fn is_cordon_of_nvidia(node: &Node) -> bool {
+    let entries = node.metadata.managed_fields.iter().flatten();
+    let mut of_cordon = entries.filter(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|fields| !fields.0["f:spec"]["f:unschedulable"].is_null())
+    });
+    of_cordon.any(|entry| entry.manager.as_deref() == Some(STACK_DEPLOYMENT))
 }
 
 #[cfg(test)]
@@ -123,6 +142,24 @@ mod tests {
             "spec": { "unschedulable": cordoned },
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn a_cordon_belongs_to_who_set_it_last() {
+        let cordoned_by = |manager: &str| {
+            let mut node = node("pod-restart-required", true, None);
+            node.metadata.managed_fields = serde_json::from_value(json!([
+                { "manager": "gpu-operator", "operation": "Update", "fieldsType": "FieldsV1",
+                  "fieldsV1": { "f:metadata": { "f:labels": { "f:nvidia.com/gpu.present": {} } } } },
+                { "manager": manager, "operation": "Update", "fieldsType": "FieldsV1",
+                  "fieldsV1": { "f:spec": { "f:unschedulable": {} } } },
+            ]))
+            .unwrap();
+            node
+        };
+        assert!(is_cordon_of_nvidia(&cordoned_by("gpu-operator")));
+        assert!(!is_cordon_of_nvidia(&cordoned_by("kubectl-cordon")));
+        assert!(!is_cordon_of_nvidia(&cordoned_by("machine-controller-manager")));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod crds;
 mod drivers;
 mod namespace;
 mod nodes;
+mod pods;
 mod stack;
 
 use std::fmt::Debug;
@@ -40,7 +41,7 @@ pub async fn left(
         Leavings::Cordons => drivers::cordons(client, removal).await,
         Leavings::Stack => stack::objects(client, is_open).await,
         Leavings::Nodes => nodes::labels(client, others_nfd.is_some()).await,
-        Leavings::Pods if is_open => stack::pods(client).await,
+        Leavings::Pods if is_open => pods::pods(client).await,
         Leavings::Hooks => stack::hooks(client, is_open).await,
         Leavings::Crds => crds::crds(client, others_nfd).await,
         Leavings::Namespace if is_open => namespace::namespace(client, namespace).await,

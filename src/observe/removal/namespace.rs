@@ -9,7 +9,7 @@ use kube::{Api, Client, ResourceExt as _};
 
 use super::{gone, list_there};
 use crate::api::{
-    LABEL_KYMA_MODULE, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE, RELEASE_ROLE,
+    KYMA_MODULE, LABEL_KYMA_MODULE, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE, RELEASE_ROLE,
 };
 use crate::drift::Kind;
 use crate::facts::{HelmOwner, Left, SurroundingNamespace, first_few};
@@ -80,7 +80,8 @@ async fn others(client: &Client) -> Result<Vec<String>, ApiError> {
     let what = "learn which kinds are served";
     let discovery = Discovery::new(client.clone()).run_aggregated();
     let discovery = deadline(API_DEADLINE, what, discovery).await?;
-    let kinds = discovery.groups().flat_map(ApiGroup::recommended_resources);
+    // Each kind in its best version: not every kind is served in the version that its group prefers.
+    let kinds = discovery.groups().flat_map(ApiGroup::resources_by_stability);
     let kinds = kinds.filter(|(kind, capabilities)| {
         capabilities.scope == Scope::Namespaced
             && capabilities.supports_operation(verbs::LIST)
@@ -123,9 +124,9 @@ fn is_foreign(kind: &str, object: &PartialObjectMeta<DynamicObject>) -> bool {
     let name = object.name_any();
     let of_release =
         reduce::owner(&object.metadata).is_some_and(|owner| HelmOwner::is_module_release(&owner));
-    let made = !object.owner_references().is_empty() || object.labels().contains_key(LABEL_KYMA_MODULE);
-    // A dry run comes here with them; otherwise they are gone.
     let label = |key: &str| object.labels().get(key).map(String::as_str);
+    let made = !object.owner_references().is_empty() || label(LABEL_KYMA_MODULE) == Some(KYMA_MODULE);
+    // A dry run comes here with them; otherwise they are gone.
     let of_helm = kind == "Secret" && label("owner") == Some("helm") && label("name") == Some(RELEASE_NAME);
     object.metadata.deletion_timestamp.is_none()
         && !of_release
@@ -158,6 +159,9 @@ mod tests {
         let of_release = |name: &str| json!({ "name": "a", "labels": { "owner": "helm", "name": name } });
         assert!(!foreign("Secret", &of_release("gpu-operator")));
         assert!(foreign("Secret", &of_release("another")));
+        let of_module = |name: &str| json!({ "name": "a", "labels": { LABEL_KYMA_MODULE: name } });
+        assert!(!foreign("RoleBinding", &of_module(KYMA_MODULE)));
+        assert!(foreign("ServiceMonitor", &of_module("telemetry")));
     }
 
     #[test]

@@ -25,7 +25,10 @@ const FEATURES: [&str; 2] = ["feature.node.kubernetes.io/", "nfd.node.kubernetes
 ///
 /// gpu-operator v25.10 to v26.7.0 (`docker/Dockerfile`), k8s-driver-manager v0.9.1 to v0.12.0 (`cmd/driver-manager`), Node Feature Discovery
 /// v0.18 and v0.19. GPU Feature Discovery, and the workers of Node Feature Discovery, write NodeFeatures; nfd-master writes them to the nodes.
-const PROGRAMS: [&str; 3] = ["driver-manager", "gpu-operator", "nfd-master"];
+const PROGRAMS: [&str; 2] = ["driver-manager", "gpu-operator"];
+
+/// The third of them, which may be the cluster's own, too.
+const NFD_MASTER: &str = "nfd-master";
 
 /// Scripts of the stack call kubectl, as people do: `reconfigure-mig.sh` of mig-parted up to v0.15.0, and `driver-manager` of
 /// k8s-driver-manager up to v0.8.1. So only the keys and values that these scripts write are theirs.
@@ -59,7 +62,8 @@ fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover>
     let of = |place: &str, keys: &BTreeMap<String, String>| {
         let theirs = keys.iter().filter(|(key, value)| {
             let of_nfd = FEATURES.iter().any(|part| key.contains(part));
-            (key.starts_with(NVIDIA) || (of_nfd && !others_label)) && is_theirs(node, place, key, value)
+            (key.starts_with(NVIDIA) || (of_nfd && !others_label))
+                && is_theirs(node, place, (key, value), others_label)
         });
         theirs
             .map(|(key, _)| (key.clone(), Value::Null))
@@ -83,8 +87,14 @@ fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover>
     })
 }
 
-/// True where only programs of the stack have set it.
-fn is_theirs(node: &PartialObjectMeta<Node>, place: &str, key: &str, value: &str) -> bool {
+/// True where only programs of the stack have set it. What the cluster's own Node Feature Discovery has set is not ours: it takes off by
+/// itself what the stack had asked it for.
+fn is_theirs(
+    node: &PartialObjectMeta<Node>,
+    place: &str,
+    (key, value): (&str, &str),
+    others_label: bool,
+) -> bool {
     let field = format!("f:{key}");
     let entries = node.metadata.managed_fields.iter().flatten();
     let owners: BTreeSet<_> = entries
@@ -95,7 +105,11 @@ fn is_theirs(node: &PartialObjectMeta<Node>, place: &str, key: &str, value: &str
         .map(|entry| entry.manager.as_deref().unwrap_or_default())
         .collect();
     let by_script = place == "f:labels" && is_of_script(key, value);
-    let is_one = |owner: &&str| PROGRAMS.contains(owner) || (by_script && *owner == KUBECTL);
+    let is_one = |owner: &&str| match *owner {
+        NFD_MASTER => !others_label,
+        KUBECTL => by_script,
+        owner => PROGRAMS.contains(&owner),
+    };
     !owners.is_empty() && owners.iter().all(is_one)
 }
 
@@ -171,5 +185,9 @@ mod tests {
         let feature = "feature.node.kubernetes.io/pci-10de.present";
         assert_eq!(stripped(&[("nfd-master", feature)], false), [feature]);
         assert!(stripped(&[("nfd-master", feature)], true).is_empty());
+        // A label that a user's NodeFeatureRule asks for.
+        let rule = "nvidia.com/of-a-rule";
+        assert_eq!(stripped(&[("nfd-master", rule)], false), [rule]);
+        assert!(stripped(&[("nfd-master", rule)], true).is_empty());
     }
 }

@@ -24,6 +24,9 @@ use crate::observe::{nvidia, reduce};
 /// Beginning of the API versions of NVIDIA's own objects.
 const NVIDIA_GROUP: &str = "nvidia.com/";
 
+/// Kinds of it that gpu-operator makes something for; other software of NVIDIA has kinds of that group, too.
+const NVIDIA_KINDS: [&str; 3] = ["ClusterPolicy", "GPUCluster", "NVIDIADriver"];
+
 /// Jobs of the hooks of every chart that the module installs.
 const HOOK_JOBS: [&str; 4] = [
     "gpu-operator-cleanup-crd",
@@ -95,12 +98,12 @@ pub(super) async fn objects(client: &Client, is_open: bool) -> Result<Left, ApiE
     left.objects
         .extend(try_join_all(lists).await?.into_iter().flatten());
     let sets = Api::<DaemonSet>::all(client.clone());
-    let all = ListParams::default();
-    let call = sets.list(&all);
+    let params = ListParams::default().fields(&format!("metadata.namespace={RELEASE_NAMESPACE}"));
+    let call = sets.list(&params);
     let sets = deadline(API_DEADLINE, "list DaemonSets", call).await?;
-    let ours = sets
-        .iter()
-        .filter(|set| matches!(reduce::daemon_set(set), Some(DaemonSetRole::OfRelease(_))));
+    let ours = sets.iter().filter(|set| {
+        matches!(reduce::daemon_set(set), Some(DaemonSetRole::OfRelease(_))) && !is_owned_by(*set, &others)
+    });
     left.objects
         .extend(ours.map(|set| gone(set, Kind::new("apps/v1", "DaemonSet"))));
     Ok(left)
@@ -109,7 +112,16 @@ pub(super) async fn objects(client: &Client, is_open: bool) -> Result<Left, ApiE
 /// True for what NVIDIA's operator has made for an object that is none of these `others`.
 fn is_made(object: &PartialObjectMeta<DynamicObject>, others: &BTreeSet<String>) -> bool {
     let mut owners = object.owner_references().iter();
-    owners.any(|owner| owner.api_version.starts_with(NVIDIA_GROUP) && !others.contains(&owner.uid))
+    owners.any(|owner| {
+        owner.api_version.starts_with(NVIDIA_GROUP)
+            && NVIDIA_KINDS.contains(&owner.kind.as_str())
+            && !others.contains(&owner.uid)
+    })
+}
+
+fn is_owned_by(object: &impl kube::Resource, owners: &BTreeSet<String>) -> bool {
+    let mut references = object.owner_references().iter();
+    references.any(|owner| owners.contains(&owner.uid))
 }
 
 /// An object of NVIDIA's. A finalizer that its operator has put there is taken off once nobody else will do it.
@@ -123,7 +135,10 @@ async fn nvidia_object(
         && let Some(others) = without_nvidia(object.finalizers())
         && !operator_runs(client).await?
     {
-        leftover.remedy = Remedy::Patch(json!({ "metadata": { "finalizers": others } }));
+        // Of the list as it was read: somebody may have added one meanwhile.
+        let version = object.resource_version();
+        leftover.remedy =
+            Remedy::Patch(json!({ "metadata": { "resourceVersion": version, "finalizers": others } }));
     }
     Ok(leftover)
 }
@@ -151,35 +166,14 @@ async fn operator_runs(client: &Client) -> Result<bool, ApiError> {
     Ok(!pods.items.is_empty())
 }
 
-/// Pods of the stack that still run. Kubernetes removes them with what made them.
-pub(super) async fn pods(client: &Client) -> Result<Left, ApiError> {
-    let pods = list_there(client, &ApiResource::erase::<Pod>(&())).await?;
-    let of_stack = pods.iter().filter(|pod| {
-        let mut makers = pod.owner_references().iter();
-        let label = |key: &str| pod.labels().get(key).map(String::as_str);
-        let app = label("app").unwrap_or_default();
-        let named = app.starts_with("nvidia-") || ["gpu-feature-discovery", "gpu-operator"].contains(&app);
-        let nfd = label("app.kubernetes.io/name") == Some("node-feature-discovery");
-        let driver = label("app.kubernetes.io/component") == Some("nvidia-driver");
-        makers.any(|maker| ["DaemonSet", "ReplicaSet"].contains(&maker.kind.as_str()))
-            && (named || nfd || driver)
-    });
-    Ok(Left {
-        objects: of_stack
-            .map(|pod| Leftover {
-                remedy: Remedy::Wait,
-                ..gone(pod, Kind::new("v1", "Pod"))
-            })
-            .collect(),
-        stays: Vec::new(),
-    })
-}
-
 /// Objects of hooks that did not come to their end. Helm leaves them, and they belong to no release.
 pub(super) async fn hooks(client: &Client, is_open: bool) -> Result<Left, ApiError> {
     let mut wanted: Vec<(ApiResource, bool, &str)> = Vec::new();
     for [account, role, binding] in HOOK_RIGHTS {
         wanted.push((ApiResource::erase::<ServiceAccount>(&()), true, account));
+        if is_bound_elsewhere(client, binding).await? {
+            continue;
+        }
         wanted.push((ApiResource::erase::<ClusterRole>(&()), false, role));
         wanted.push((ApiResource::erase::<ClusterRoleBinding>(&()), false, binding));
     }
@@ -205,6 +199,17 @@ pub(super) async fn hooks(client: &Client, is_open: bool) -> Result<Left, ApiErr
     Ok(left)
 }
 
+/// True where a release of the same name in another namespace runs such a hook now: the names of ClusterRoles do not tell them apart.
+async fn is_bound_elsewhere(client: &Client, binding: &str) -> Result<bool, ApiError> {
+    let bindings = Api::<ClusterRoleBinding>::all(client.clone());
+    let what = format!("read ClusterRoleBinding {binding}");
+    let read = found(deadline(API_DEADLINE, what, bindings.get(binding)).await)?;
+    Ok(read.is_some_and(|read| {
+        let mut subjects = read.subjects.iter().flatten();
+        !subjects.any(|subject| subject.namespace.as_deref() == Some(RELEASE_NAMESPACE))
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,7 +230,8 @@ mod tests {
     #[test]
     fn what_somebody_elses_cluster_policy_has_made_is_theirs() {
         let owned = |api_version: &str, uid: &str| -> PartialObjectMeta<DynamicObject> {
-            let owner = json!({ "apiVersion": api_version, "kind": "K", "name": "n", "uid": uid });
+            let owner =
+                json!({ "apiVersion": api_version, "kind": "ClusterPolicy", "name": "n", "uid": uid });
             serde_json::from_value(json!({ "metadata": { "name": "a", "ownerReferences": [owner] } }))
                 .unwrap()
         };
