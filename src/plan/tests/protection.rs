@@ -64,6 +64,16 @@ fn what_has_begun_and_what_is_others_is_not_held() {
 }
 
 #[test]
+fn what_stands_without_any_record_in_the_modules_namespace_is_held_too() {
+    let mut case = busy();
+    case.observed.release = ReleaseFacts::Read(History::default());
+    case.recorded = None;
+    let around = case.observed.surroundings.as_mut().unwrap();
+    (around.namespace, around.cluster_role) = (SurroundingNamespace::Ours, Some(Some(owner(RELEASE_NAME))));
+    assert!(is_held(&case));
+}
+
+#[test]
 fn a_release_whose_secrets_are_gone_is_held_before_it_is_recorded_anew() {
     let mut case = busy();
     case.observed.release = ReleaseFacts::Read(History::default());
