@@ -139,6 +139,31 @@ fn what_they_call_is_there() {
     }
 }
 
+/// A shell without pipefail takes a failing program for a good one if another reads what it prints.
+#[test]
+fn no_pipe_hides_a_failure() {
+    for (name, workflow) in workflows() {
+        let pipes = commands(&workflow)
+            .lines()
+            .any(|line| line.replace("||", "").contains(" | "));
+        assert!(
+            !pipes || workflow["defaults"]["run"]["shell"] == "bash",
+            "{name} pipes without `shell: bash`"
+        );
+    }
+}
+
+/// What `make manifests` would refuse is refused before an image is pushed, by the same line of the same file.
+#[test]
+fn a_release_without_an_entry_stops_before_its_image_is_pushed() {
+    let release = commands(&serde_saphyr::from_str(&read(".github/workflows/release.yaml")).expect("YAML"));
+    let check = release.find(r#"grep -Fqx "  - version: $VERSION" hack/deploy/release.yaml"#);
+    let push = release.find("docker push");
+    assert!(check.expect("a check") < push.expect("a push"));
+    let version = format!("  - version: {}", env!("CARGO_PKG_VERSION"));
+    assert!(read("hack/deploy/release.yaml").lines().any(|line| line == version));
+}
+
 /// A folder as `hack/update.sh` finds it.
 fn checkout() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
