@@ -162,7 +162,11 @@ fn a_release_without_an_entry_stops_before_its_image_is_pushed() {
     let push = release.find("docker push");
     assert!(check.expect("a check") < push.expect("a push"));
     let version = format!("  - version: {}", env!("CARGO_PKG_VERSION"));
-    assert!(read("hack/deploy/release.yaml").lines().any(|line| line == version));
+    assert!(
+        read("hack/deploy/release.yaml")
+            .lines()
+            .any(|line| line == version)
+    );
 }
 
 /// A folder as `hack/update.sh` finds it.
