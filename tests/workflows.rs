@@ -119,8 +119,9 @@ fn what_they_call_is_there() {
         let commands = commands(&workflow);
         let words: Vec<_> = commands.split_whitespace().collect();
         for pair in words.windows(2).filter(|pair| pair[0] == "make") {
-            assert!(targets.contains(pair[1]), "make {}", pair[1]);
-            called.insert(pair[1].to_owned());
+            let target = pair[1].trim_end_matches(';');
+            assert!(targets.contains(target), "make {target}");
+            called.insert(target.to_owned());
         }
         for script in words.iter().filter(|word| word.starts_with("hack/")) {
             assert!(root().join(script).exists(), "{script}");
@@ -137,6 +138,35 @@ fn what_they_call_is_there() {
     ] {
         assert!(called.contains(wanted), "nobody calls make {wanted}");
     }
+}
+
+/// A shell without pipefail takes a failing program for a good one if another reads what it prints.
+#[test]
+fn no_pipe_hides_a_failure() {
+    for (name, workflow) in workflows() {
+        let pipes = commands(&workflow)
+            .lines()
+            .any(|line| line.replace("||", "").contains(" | "));
+        assert!(
+            !pipes || workflow["defaults"]["run"]["shell"] == "bash",
+            "{name} pipes without `shell: bash`"
+        );
+    }
+}
+
+/// What `make manifests` would refuse is refused before an image is pushed, by the same line of the same file.
+#[test]
+fn a_release_without_an_entry_stops_before_its_image_is_pushed() {
+    let release = commands(&serde_saphyr::from_str(&read(".github/workflows/release.yaml")).expect("YAML"));
+    let check = release.find(r#"grep -Fqx "  - version: $VERSION" hack/deploy/release.yaml"#);
+    let push = release.find("docker push");
+    assert!(check.expect("a check") < push.expect("a push"));
+    let version = format!("  - version: {}", env!("CARGO_PKG_VERSION"));
+    assert!(
+        read("hack/deploy/release.yaml")
+            .lines()
+            .any(|line| line == version)
+    );
 }
 
 /// A folder as `hack/update.sh` finds it.

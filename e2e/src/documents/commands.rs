@@ -27,6 +27,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "kubectl delete gpudrivers",
         "the other module's kind is not in the cluster",
     ),
+    (
+        "kubectl delete gpus ",
+        "the other module's kind is not in the cluster",
+    ),
 ];
 
 /// What a command is checked with.

@@ -48,6 +48,7 @@ const ALERTS: [(&str, &[&str]); 8] = [
             "TemplateText",
             "ValuesTooLarge",
             "RegistryNotAllowed",
+            "LockedValue",
             "DowngradeRefused",
             "UpgradePathRefused",
             "SpecUnreadable",
@@ -88,6 +89,27 @@ fn each_reason_has_its_alert() -> Result<()> {
             let said = extension.translation(alert).context(alert)?;
             ensure!(page.contains(&format!("! warning: {said}")), "{reason}: {page}");
         }
+    }
+    Ok(())
+}
+
+/// The operator's own list of why it refuses a spec.
+#[test]
+fn each_refusal_of_the_spec_leads_to_the_spec() -> Result<()> {
+    let source = e2e::tools::repository_root().join("src/desired/refusal.rs");
+    let source = std::fs::read_to_string(source)?;
+    let refusals: BTreeSet<_> = source
+        .lines()
+        .filter_map(|line| line.split_once("=> \"")?.1.split_once('"'))
+        .map(|(reason, _)| reason)
+        .collect();
+    ensure!(refusals.len() > 1, "refusal.rs says its reasons in another way");
+    let (_, told) = ALERTS
+        .iter()
+        .find(|(alert, _)| *alert == "alert.spec")
+        .context("no alert")?;
+    for reason in refusals {
+        ensure!(told.contains(&reason), "{reason} has no alert.spec");
     }
     Ok(())
 }
