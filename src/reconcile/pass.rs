@@ -227,7 +227,7 @@ impl<'a> Pass<'a> {
                                     "the module is gone and has left its label on nodes that refused"
                                 );
                             }
-                            self.context.metrics.show(None);
+                            self.context.metrics.show(None, None);
                             return Ok(Rest::Gone);
                         }
                         (Acted::Done | Acted::Failed, _) => self.look().await,

@@ -70,6 +70,7 @@ impl Pass<'_> {
         };
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
+        let deleting = self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0);
         let Computed {
             status,
             recheck,
@@ -77,7 +78,7 @@ impl Pass<'_> {
         } = status::compute(&Report {
             now,
             generation: self.generation,
-            deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
+            deleting,
             adopt: self.module.spec.adopt_existing_release == Some(true),
             previous: self.previous(),
             desired: self.desired.as_ref(),
@@ -97,7 +98,7 @@ impl Pass<'_> {
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.memory.sightings = sightings;
-        self.context.metrics.show(Some(&status));
+        self.context.metrics.show(Some(&status), deleting);
         let mut news = News::default();
         let publisher = &self.context.publisher;
         let is_new = self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status);
