@@ -181,8 +181,8 @@ fn clear(s: &Situation<'_>, all: &[Leavings]) -> Option<Plan> {
             return Some(wait);
         }
         if !open.is_empty() {
-            let names = open.iter().map(|leftover| leftover.object.to_string());
-            return Some(Plan::AwaitRemoval(names.collect()));
+            let names = open.iter().map(|leftover| leftover.object.to_string()).collect();
+            return Some(Plan::AwaitRemoval { what, names });
         }
     }
     None

@@ -233,7 +233,7 @@ impl<'a> Pass<'a> {
                         (Acted::Done | Acted::Failed, _) => self.look().await,
                     }
                 }
-                Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => {
+                Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval { .. } => {
                     return self.end(&plan).await;
                 }
             }

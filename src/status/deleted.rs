@@ -118,12 +118,7 @@ fn progress(report: &Report<'_>) -> String {
             let names = objects.iter().map(|leftover| &leftover.object);
             on_the_way(*what, objects.len(), &first_few(names))
         }
-        Plan::AwaitRemoval(names) => {
-            let mut left = report.observed.left.iter();
-            let open = left.find(|(_, left)| !left.objects.is_empty());
-            let what = open.map_or(Leavings::Stack, |(what, _)| *what);
-            on_the_way(what, names.len(), &first_few(names.iter()))
-        }
+        Plan::AwaitRemoval { what, names } => on_the_way(*what, names.len(), &first_few(names.iter())),
         Plan::Wait {
             why: Wait::Refused { what, names, why },
             ..

@@ -38,7 +38,7 @@ pub fn judge(report: &Report<'_>) -> Installed {
             why: Wait::NamespaceTerminating | Wait::Step { .. },
             ..
         }
-        | Plan::AwaitRemoval(_) => (LIMIT, report.now),
+        | Plan::AwaitRemoval { .. } => (LIMIT, report.now),
         _ => return judged,
     };
     let old = report
@@ -99,7 +99,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
         ),
-        Plan::AwaitRemoval(left) => Verdict::no("Uninstalling", removal(&release, left)),
+        Plan::AwaitRemoval { names, .. } => Verdict::no("Uninstalling", removal(&release, names)),
         Plan::Wait {
             why: Wait::NodeLabels(nodes),
             ..

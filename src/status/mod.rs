@@ -255,7 +255,7 @@ fn state(
         | Plan::ReadManifest { .. }
         | Plan::FindOrphans(_)
         | Plan::Inspect(_)
-        | Plan::AwaitRemoval(_)
+        | Plan::AwaitRemoval { .. }
         | Plan::Act(_) => State::Processing,
     }
 }

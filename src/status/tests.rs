@@ -6,7 +6,7 @@ use crate::api::{DeletionCrds, NodesSpec, OperationKind, Outcome, RELEASE_NAME, 
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, node, owner};
-use crate::facts::{GpuPod, NodeFacts, OperandPods};
+use crate::facts::{GpuPod, Leavings, NodeFacts, OperandPods};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 use crate::plan::{Action, Cause, Failure, Foreign, Held};
@@ -162,6 +162,13 @@ fn step(chart: &str, drivers: DriverUpgrades) -> Step {
     }
 }
 
+fn awaits(what: Leavings, names: &[&str]) -> Plan {
+    Plan::AwaitRemoval {
+        what,
+        names: names.iter().map(ToString::to_string).collect(),
+    }
+}
+
 fn upgrade(cause: Cause) -> Action {
     Action::Upgrade {
         to: step("26.7.0", DriverUpgrades::AsConfigured),
@@ -312,7 +319,7 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
     case.deleting = Some(NOW);
     case.plan = Plan::Act(Action::Uninstall { hooks: true });
     assert_eq!(case.state(), State::Deleting);
-    case.plan = Plan::AwaitRemoval(["a", "b", "c", "d"].map(ToOwned::to_owned).to_vec());
+    case.plan = awaits(Leavings::Stack, &["a", "b", "c", "d"]);
     assert_eq!(case.state(), State::Deleting);
     let status = case.compute().status;
     assert!(

@@ -22,7 +22,7 @@ pub(super) struct Published {
 impl Pass<'_> {
     /// Ends the pass with what was decided last.
     pub(super) async fn end(&mut self, plan: &Plan) -> Result<Rest, Error> {
-        if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
+        if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval { .. }) {
             self.memory.attempts.succeeded();
         }
         let now = self.now();

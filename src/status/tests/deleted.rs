@@ -1,7 +1,6 @@
 //! Condition `Deleted`.
 
 use super::*;
-use crate::facts::Leavings;
 
 fn pods(count: usize) -> Vec<GpuPod> {
     let pod = |number| GpuPod {
