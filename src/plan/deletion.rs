@@ -72,6 +72,7 @@ fn begin(s: &Situation<'_>) -> Option<Plan> {
     };
     let removal = Removal {
         in_driver_upgrade: nodes.clone(),
+        began: Some(s.now),
         of: s.uid.to_owned(),
         stays: None,
     };

@@ -56,6 +56,8 @@ pub struct Report<'a> {
     pub generation: i64,
     /// The GpuModule has a deletion timestamp.
     pub deleting: Option<Timestamp>,
+    /// When the removal began, after whatever held it.
+    pub removal_began: Option<Timestamp>,
     /// `spec.adoptExistingRelease`.
     pub adopt: bool,
     /// The status before.

@@ -79,6 +79,7 @@ impl Pass<'_> {
             now,
             generation: self.generation,
             deleting,
+            removal_began: self.removal.as_ref().and_then(|removal| removal.began),
             adopt: self.module.spec.adopt_existing_release == Some(true),
             previous: self.previous(),
             desired: self.desired.as_ref(),
