@@ -48,7 +48,7 @@ pub async fn run(client: Client, context: Arc<Context>, stop: CancellationToken)
 /// A GpuModule that is gone has no state any more.
 fn forget_if_gone(store: &reflector::Store<DeserializeGuard<GpuModule>>, context: &Context) {
     if store.is_empty() {
-        context.metrics.show(None);
+        context.metrics.show(None, None);
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::api::{ConditionType, FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER, OperationKind, Outcome};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 use crate::lease::Mandate;
+use crate::status::is_held;
 
 /// Most characters of an Event's note.
 const MAX_NOTE: usize = 1024;
@@ -193,7 +194,10 @@ fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     });
     changed
         .map(|condition| Event {
-            type_: if condition.status == bad(&condition.type_) && !unusual(condition) {
+            type_: if condition.status == bad(&condition.type_)
+                && !unusual(condition)
+                && !is_asked_for(condition)
+            {
                 EventType::Warning
             } else {
                 EventType::Normal
@@ -204,6 +208,16 @@ fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
             secondary: None,
         })
         .collect()
+}
+
+/// A removal that nothing holds is what the user wants.
+fn is_asked_for(condition: &Condition) -> bool {
+    let is = |kind: ConditionType| condition.type_ == kind.as_str();
+    match condition.reason.as_str() {
+        "Uninstalling" => is(ConditionType::Installed),
+        "Removing" => is(ConditionType::Ready) || is(ConditionType::Deleted),
+        reason => is(ConditionType::Deleted) && !is_held(reason),
+    }
 }
 
 /// The status in which a condition is nothing good.

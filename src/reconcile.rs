@@ -119,7 +119,8 @@ async fn tell_unreadable(
     let generation = invalid.metadata.generation.unwrap_or_default();
     let previous = memory.written.as_ref();
     let status = status::unreadable(&invalid.error, generation, previous, (context.clock)());
-    context.metrics.show(Some(&status));
+    let deleting = invalid.metadata.deletion_timestamp.as_ref().map(|at| at.0);
+    context.metrics.show(Some(&status), deleting);
     if previous != Some(&status)
         && let Some(mandate) = (context.mandates)()
     {

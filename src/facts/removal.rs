@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Nodes by name, with their UIDs.
@@ -14,6 +15,9 @@ pub struct Removal {
     /// Nodes whose driver was being replaced and that were not cordoned before. NVIDIA's operator may have cordoned them, and nothing
     /// else tells so once its labels are gone.
     pub in_driver_upgrade: NodeIds,
+    /// When it began, after whatever held it. `None` where nothing is taken away, since what is there is not the module's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began: Option<Timestamp>,
     /// UID of the GpuModule: a note that was copied to another one, or restored from a backup, says nothing of that.
     pub of: String,
     /// What stays in the cluster, in words, once everything else is taken away. After this note the operator gives back its own rights, so
@@ -38,11 +42,15 @@ mod tests {
     fn what_is_noted_is_read_again() {
         let removal = Removal {
             in_driver_upgrade: NodeIds::from([("gpu-0".to_owned(), "uid".to_owned())]),
+            began: Some(Timestamp::UNIX_EPOCH),
             of: "module".to_owned(),
             stays: None,
         };
         let annotation = serde_json::to_string(&removal).unwrap();
-        assert_eq!(annotation, r#"{"inDriverUpgrade":{"gpu-0":"uid"},"of":"module"}"#);
+        assert_eq!(
+            annotation,
+            r#"{"inDriverUpgrade":{"gpu-0":"uid"},"began":"1970-01-01T00:00:00Z","of":"module"}"#
+        );
         assert_eq!(Removal::parse(&annotation, "module"), Some(removal));
         assert_eq!(Removal::parse(&annotation, "another"), None);
         assert_eq!(Removal::parse("by hand", "module"), None);

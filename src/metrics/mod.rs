@@ -88,8 +88,8 @@ impl Metrics {
         self.families().requests.clone()
     }
 
-    /// What the GpuModule's status says; `None` if there is no GpuModule.
-    pub fn show(&self, status: Option<&GpuModuleStatus>) {
+    /// What the GpuModule's status says, and since when it is being deleted; `None` if there is no GpuModule.
+    pub fn show(&self, status: Option<&GpuModuleStatus>, deleting: Option<Timestamp>) {
         self.set_module(status.map(|status| status.state));
         let release = status.and_then(|status| {
             let (release, driver) = (status.release.as_ref()?, status.driver.as_ref());
@@ -110,8 +110,8 @@ impl Metrics {
             .filter(|pending| pending.status == "True");
         self.set_driver_change(pending.map(|pending| pending.last_transition_time.0));
         let deleted = status.and_then(|status| condition(status, ConditionType::Deleted));
-        // It is False from the first to the last moment of a deletion.
-        self.set_deletion(deleted.map(|deleted| (deleted.last_transition_time.0, is_held(&deleted.reason))));
+        let held = deleted.is_some_and(|deleted| is_held(&deleted.reason));
+        self.set_deletion(deleting.map(|since| (since, held)));
     }
 
     /// Since when the GpuModule is being deleted, and whether that is held; `None` while it is not.

@@ -155,7 +155,7 @@ fn a_driver_change_that_no_longer_waits_has_no_time() {
         since(),
         ["gpu_manager_driver_change_pending_since_timestamp_seconds 7"]
     );
-    metrics.show(None);
+    metrics.show(None, None);
     assert!(since().is_empty());
 }
 
@@ -164,7 +164,7 @@ fn without_a_module_no_node_count_stays() {
     let metrics = Metrics::new();
     metrics.set_gpu_nodes(Some((3, 2)));
     assert_eq!(samples(&metrics, "gpu_manager_gpu_nodes").len(), 2);
-    metrics.show(None);
+    metrics.show(None, None);
     assert!(samples(&metrics, "gpu_manager_gpu_nodes").is_empty());
 }
 
@@ -183,17 +183,18 @@ fn a_deletion_is_held_by_what_only_others_can_end() {
             last_transition_time: Time(Timestamp::from_second(7).unwrap()),
             observed_generation: None,
         }];
-        metrics.show(Some(&status));
+        // Not when that was first written down.
+        metrics.show(Some(&status), Timestamp::from_second(5).ok());
         let mut shown = deletion();
         shown.sort();
         assert_eq!(
             shown,
             [
                 format!("gpu_manager_deletion_held {held}"),
-                "gpu_manager_deletion_since_timestamp_seconds 7".to_owned()
+                "gpu_manager_deletion_since_timestamp_seconds 5".to_owned()
             ]
         );
     }
-    metrics.show(None);
+    metrics.show(None, None);
     assert!(deletion().is_empty());
 }

@@ -76,6 +76,7 @@ fn begin(s: &Situation<'_>) -> Option<Plan> {
     };
     let removal = Removal {
         in_driver_upgrade: nodes.clone(),
+        began: Some(s.now),
         of: s.uid.to_owned(),
         stays: None,
     };
@@ -189,8 +190,8 @@ fn clear(s: &Situation<'_>, all: &[Leavings]) -> Option<Plan> {
             return Some(wait);
         }
         if !open.is_empty() {
-            let names = open.iter().map(|leftover| leftover.object.to_string());
-            return Some(Plan::AwaitRemoval(names.collect()));
+            let names = open.iter().map(|leftover| leftover.object.to_string()).collect();
+            return Some(Plan::AwaitRemoval { what, names });
         }
     }
     None

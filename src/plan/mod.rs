@@ -35,7 +35,7 @@ use crate::api::{
 use crate::catalogue::Catalogue;
 use crate::desired::{Desired, DriverId, Refusal};
 use crate::drift::ObjectRef;
-use crate::facts::{Observed, Orphans, Removal};
+use crate::facts::{Leavings, Observed, Orphans, Removal};
 use crate::nodes::NodeRules;
 
 pub use action::{Action, Cause, LeftBy, Obstacle};
@@ -161,8 +161,13 @@ pub enum Plan {
     FindOrphans(Vec<u32>),
     /// Compare these objects of the release with what they should be, then decide again.
     Inspect(Vec<ObjectRef>),
-    /// The release is gone and Kubernetes is still removing what it had made; names of what is left.
-    AwaitRemoval(Vec<String>),
+    /// Kubernetes is still removing something, of which nothing else is to be done.
+    AwaitRemoval {
+        /// What kind of thing.
+        what: Leavings,
+        /// Names of what is left of it.
+        names: Vec<String>,
+    },
     /// Change something.
     Act(Action),
 }
@@ -246,7 +251,7 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
         | Plan::FindOrphans(_)
         | Plan::Inspect(_)
         | Plan::Read(_) => true,
-        Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => return plan,
+        Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval { .. } => return plan,
     };
     if tries && let Some(until) = s.attempts.blocked_until(s.now) {
         return Plan::Wait {

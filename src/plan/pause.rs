@@ -33,7 +33,7 @@ pub fn pause(plan: &Plan, now: Timestamp, recheck: Option<Timestamp>, compare_at
                 | Wait::NodeLabels(_)
                 | Wait::Refused { .. },
         } => until(*at),
-        Plan::AwaitRemoval(_)
+        Plan::AwaitRemoval { .. }
         | Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
@@ -57,6 +57,7 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
+    use crate::facts::Leavings;
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -75,7 +76,11 @@ mod tests {
         assert_eq!(pause(&Plan::Keep, Some(after(600)), 3000), 600);
         assert_eq!(pause(&wait(40), Some(after(600)), 3000), 40);
         assert_eq!(pause(&wait(400), None, 300), 300);
-        assert_eq!(pause(&Plan::AwaitRemoval(vec![]), None, 3000), REMOVAL.as_secs());
+        let removal = Plan::AwaitRemoval {
+            what: Leavings::Pods,
+            names: vec![],
+        };
+        assert_eq!(pause(&removal, None, 3000), REMOVAL.as_secs());
         let foreign = Plan::Hold(Hold::Foreign(super::super::Foreign::OtherModule));
         assert_eq!(pause(&foreign, None, 3000), FOREIGN.as_secs());
     }

@@ -58,6 +58,23 @@ fn drift_is_the_bad_case_of_its_condition() {
 }
 
 #[test]
+fn a_removal_warns_only_of_what_holds_it() {
+    for (type_, reason, warns) in [
+        ("Deleted", "Removing", false),
+        ("Deleted", "WorkloadsUsingGpu", true),
+        ("Deleted", "WorkUnreadable", true),
+        ("Ready", "Removing", false),
+        ("Ready", "Uninstalling", true),
+        ("Installed", "Uninstalling", false),
+        ("Installed", "UninstallFailed", true),
+    ] {
+        let news = news(&[], &[condition(type_, "False", reason, "a")]);
+        let warned = matches!(news[0].type_, EventType::Warning);
+        assert_eq!(warned, warns, "{type_} {reason}");
+    }
+}
+
+#[test]
 fn each_correction_is_told_once() {
     let operation = |operation, secs| Operation {
         time: Time(Timestamp::from_second(secs).unwrap()),

@@ -227,13 +227,13 @@ impl<'a> Pass<'a> {
                                     "the module is gone and has left its label on nodes that refused"
                                 );
                             }
-                            self.context.metrics.show(None);
+                            self.context.metrics.show(None, None);
                             return Ok(Rest::Gone);
                         }
                         (Acted::Done | Acted::Failed, _) => self.look().await,
                     }
                 }
-                Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval(_) => {
+                Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval { .. } => {
                     return self.end(&plan).await;
                 }
             }

@@ -12,6 +12,9 @@ const NAMED: usize = 5;
 /// Reasons of a deletion that is held.
 const REASONS: [&str; 2] = ["WorkloadsUsingGpu", "WorkUnreadable"];
 
+/// The reason of one that goes on.
+const REMOVING: &str = "Removing";
+
 /// True for a reason of condition `Deleted` that only somebody else can remove.
 pub fn is_held(reason: &str) -> bool {
     REASONS.contains(&reason)
@@ -35,7 +38,13 @@ impl Deleted {
 
     /// True where it explains the state. What a removal waits for is told by the release's own condition.
     pub fn decides(&self, state: State, plan: &Plan) -> bool {
-        let waits = matches!(plan, Plan::Wait { why, .. } if !matches!(why, Wait::Refused { .. }));
+        let waits = matches!(
+            plan,
+            Plan::Wait {
+                why: Wait::ForeignOperation(_) | Wait::NodeLabels(_),
+                ..
+            }
+        );
         state == self.state() && (self.is_held || !waits)
     }
 }
@@ -48,7 +57,7 @@ pub fn judge(report: &Report<'_>) -> Option<Deleted> {
         is_held: true,
     };
     let removing = || Deleted {
-        verdict: Verdict::no("Removing", progress(report)),
+        verdict: Verdict::no(REMOVING, progress(report)),
         is_held: false,
     };
     Some(match report.protection {
@@ -118,12 +127,7 @@ fn progress(report: &Report<'_>) -> String {
             let names = objects.iter().map(|leftover| &leftover.object);
             on_the_way(*what, objects.len(), &first_few(names))
         }
-        Plan::AwaitRemoval(names) => {
-            let mut left = report.observed.left.iter();
-            let open = left.find(|(_, left)| !left.objects.is_empty());
-            let what = open.map_or(Leavings::Stack, |(what, _)| *what);
-            on_the_way(what, names.len(), &first_few(names.iter()))
-        }
+        Plan::AwaitRemoval { what, names } => on_the_way(*what, names.len(), &first_few(names.iter())),
         Plan::Wait {
             why: Wait::Refused { what, names, why },
             ..
@@ -131,12 +135,31 @@ fn progress(report: &Report<'_>) -> String {
             let (step, doing) = on_the_way(*what, names.len(), &first_few(names.iter()));
             (step, format!("{doing}, which is refused and tried again: {why}"))
         }
-        Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. }) => {
-            (steps, "the GpuModule itself is going".to_owned())
+        Plan::Wait {
+            why: Wait::NamespaceTerminating,
+            ..
+        } => {
+            let (step, doing) = step(Leavings::Namespace);
+            (step, doing.to_owned())
         }
+        Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. })
+        | Plan::Wait {
+            why: Wait::NodeLabels(_),
+            ..
+        } => (steps, "the GpuModule itself is going".to_owned()),
+        Plan::Hold(_)
+        | Plan::Wait {
+            why: Wait::Backoff, ..
+        } if let Some(old) = removing_before(report) => return old,
         _ => (3, "the Helm release is being uninstalled".to_owned()),
     };
     format!("step {step} of {steps} of the removal: {doing}")
+}
+
+/// What was said of the step at which a removal has stopped for now.
+fn removing_before(report: &Report<'_>) -> Option<String> {
+    let old = condition(report.previous?, ConditionType::Deleted)?;
+    (old.reason == REMOVING).then(|| old.message.clone())
 }
 
 /// The step, what is done, and how much of it is left.

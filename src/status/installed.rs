@@ -5,14 +5,18 @@ use semver::Version;
 
 use super::Report;
 use super::conditions::{Verdict, whole_seconds};
-use crate::api::{ConditionType, condition};
+use crate::api::{ConditionType, RELEASE_NAMESPACE, condition};
 use crate::desired::Desired;
-use crate::facts::{OPERANDS_LABEL, first_few};
+use crate::facts::{Leavings, OPERANDS_LABEL, first_few};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Plan, Wait};
 
 /// How long something that ends by itself may take before it is called an error.
 const LIMIT: SignedDuration = SignedDuration::from_mins(10);
+
+/// What to do about a Pod that does not end.
+const STUCK_POD: &str = "the Pods of a node that is gone or does not answer never end by themselves: replace the node, or delete such a \
+     Pod with kubectl delete pod --force --grace-period=0";
 
 /// The verdict, and whether its time is up.
 pub struct Installed {
@@ -29,28 +33,40 @@ pub fn judge(report: &Report<'_>) -> Installed {
         recheck: None,
     };
     // What only others can end.
-    let (limit, not_before) = match report.plan {
+    let (limit, not_before, began) = match report.plan {
         Plan::Wait {
             why: Wait::ForeignOperation(_),
             until,
-        } => (LIMIT.saturating_mul(2), *until),
+        } => (LIMIT.saturating_mul(2), *until, None),
         Plan::Wait {
-            why: Wait::NamespaceTerminating | Wait::Step { .. },
+            why:
+                Wait::NamespaceTerminating
+                | Wait::Step { .. }
+                // Everything else is given up before.
+                | Wait::Refused {
+                    what: Leavings::Stack | Leavings::Pods,
+                    ..
+                },
             ..
         }
-        | Plan::AwaitRemoval(_) => (LIMIT, report.now),
+        | Plan::AwaitRemoval { .. } => (LIMIT, report.now, report.removal_began),
         _ => return judged,
     };
+    // It may have been like this long before.
+    let asked = report.deleting.unwrap_or(Timestamp::MIN);
     let old = report
         .previous
         .and_then(|previous| condition(previous, ConditionType::Installed));
     let same = old.filter(|old| old.reason == judged.verdict.reason);
-    let since = same.map_or(report.now, |old| {
-        report.deleting.unwrap_or(old.last_transition_time.0)
-    });
+    let since = began.unwrap_or_else(|| same.map_or(report.now, |old| old.last_transition_time.0.max(asked)));
     let end = not_before.max(since + limit);
     judged.overdue = report.now >= end;
     judged.recheck = Some(end);
+    if let (true, Plan::AwaitRemoval { what, .. }) = (judged.overdue, report.plan)
+        && *what == Leavings::Pods
+    {
+        judged.verdict.message = format!("{}; {STUCK_POD}", judged.verdict.message);
+    }
     judged
 }
 
@@ -99,7 +115,20 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
         ),
-        Plan::AwaitRemoval(left) => Verdict::no("Uninstalling", removal(&release, left)),
+        Plan::AwaitRemoval { names, .. } => Verdict::no("Uninstalling", removal(&release, names)),
+        Plan::Wait {
+            why: Wait::Refused { names, why, .. },
+            ..
+        } => Verdict::no("Uninstalling", refused(names, why)),
+        Plan::Wait {
+            why: Wait::NamespaceTerminating,
+            ..
+        } if report.deleting.is_some() => Verdict::no(
+            "Uninstalling",
+            format!(
+                "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
+            ),
+        ),
         Plan::Wait {
             why: Wait::NodeLabels(nodes),
             ..
@@ -117,8 +146,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         } => Verdict::unknown(
             "NamespaceTerminating",
             format!(
-                "namespace {} is being deleted, nothing can be installed until it is gone",
-                crate::api::RELEASE_NAMESPACE
+                "namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"
             ),
         ),
         Plan::Wait {
@@ -147,7 +175,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
             | Action::LabelNodes { .. },
         )
         | Plan::Wait {
-            why: Wait::Backoff | Wait::Drivers | Wait::Work | Wait::Refused { .. },
+            why: Wait::Backoff | Wait::Drivers | Wait::Work,
             ..
         } => as_observed(report, &release),
     }
@@ -176,6 +204,13 @@ fn way(report: &Report<'_>, chart: &Version) -> String {
 fn removal(release: &str, left: &[String]) -> String {
     let names = first_few(left.iter());
     format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}")
+}
+
+fn refused(names: &[String], why: &str) -> String {
+    let names = first_few(names.iter());
+    format!(
+        "the API server refuses to remove {names}, change what refuses it, an admission policy for example; it is tried again: {why}"
+    )
 }
 
 /// Says why the module cannot go yet. It goes without them after some tries.

@@ -56,6 +56,8 @@ pub struct Report<'a> {
     pub generation: i64,
     /// The GpuModule has a deletion timestamp.
     pub deleting: Option<Timestamp>,
+    /// When the removal began, after whatever held it.
+    pub removal_began: Option<Timestamp>,
     /// `spec.adoptExistingRelease`.
     pub adopt: bool,
     /// The status before.
@@ -255,7 +257,7 @@ fn state(
         | Plan::ReadManifest { .. }
         | Plan::FindOrphans(_)
         | Plan::Inspect(_)
-        | Plan::AwaitRemoval(_)
+        | Plan::AwaitRemoval { .. }
         | Plan::Act(_) => State::Processing,
     }
 }

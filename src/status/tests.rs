@@ -6,7 +6,7 @@ use crate::api::{DeletionCrds, NodesSpec, OperationKind, Outcome, RELEASE_NAME, 
 use crate::catalogue::{Catalogue, DriverLayout, DriverMatrix};
 use crate::desired::{DriverUpgrades, Step};
 use crate::facts::fixtures::{self, NOW, node, owner};
-use crate::facts::{GpuPod, NodeFacts, OperandPods};
+use crate::facts::{GpuPod, Leavings, NodeFacts, OperandPods};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
 use crate::plan::{Action, Cause, Failure, Foreign, Held};
@@ -28,6 +28,7 @@ struct Case {
     generation: i64,
     adopt: bool,
     deleting: Option<Timestamp>,
+    removal_began: Option<Timestamp>,
     previous: Option<GpuModuleStatus>,
     desired: Result<Desired, Refusal>,
     observed: Observed,
@@ -69,6 +70,7 @@ impl Case {
             generation: 1,
             adopt: false,
             deleting: None,
+            removal_began: None,
             previous: None,
             desired,
             observed,
@@ -92,6 +94,7 @@ impl Case {
             generation: self.generation,
             adopt: self.adopt,
             deleting: self.deleting,
+            removal_began: self.removal_began,
             previous: self.previous.as_ref(),
             desired: self.desired.as_ref(),
             observed: &self.observed,
@@ -159,6 +162,13 @@ fn step(chart: &str, drivers: DriverUpgrades) -> Step {
         chart: chart.parse().unwrap(),
         layout: DriverLayout::NvidiaDriver,
         drivers,
+    }
+}
+
+fn awaits(what: Leavings, names: &[&str]) -> Plan {
+    Plan::AwaitRemoval {
+        what,
+        names: names.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -312,7 +322,7 @@ fn work_under_way_is_processing_and_deletion_is_deleting() {
     case.deleting = Some(NOW);
     case.plan = Plan::Act(Action::Uninstall { hooks: true });
     assert_eq!(case.state(), State::Deleting);
-    case.plan = Plan::AwaitRemoval(["a", "b", "c", "d"].map(ToOwned::to_owned).to_vec());
+    case.plan = awaits(Leavings::Stack, &["a", "b", "c", "d"]);
     assert_eq!(case.state(), State::Deleting);
     let status = case.compute().status;
     assert!(

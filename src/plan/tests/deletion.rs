@@ -47,12 +47,31 @@ fn the_finalizer_stays_until_nothing_is_left() {
         assert_eq!(case.plan(), Plan::Act(Action::Clear { what, objects }));
         case = left(what, Remedy::Wait);
         let names = vec!["CustomResourceDefinition left".to_owned()];
-        assert_eq!(case.plan(), Plan::AwaitRemoval(names));
+        assert_eq!(case.plan(), Plan::AwaitRemoval { what, names });
         case.observed.left.remove(&what);
         assert_eq!(case.plan(), Plan::Read(Reading::Left(what)), "it is read back");
         case.observed.left.insert(what, Left::default());
         assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
     }
+}
+
+#[test]
+fn what_is_awaited_is_told_past_what_was_given_up() {
+    let mut case = left(Leavings::Hooks, Remedy::Delete);
+    let hook = case.observed.left[&Leavings::Hooks].objects[0].clone();
+    for _ in 0..5 {
+        let thing = Refusable::of(Leavings::Hooks, &hook);
+        case.refused.tried(thing, "a policy says no".to_owned(), NOW, 0.0);
+    }
+    case.observed.left.extend(
+        left(Leavings::Namespace, Remedy::Wait)
+            .observed
+            .left
+            .remove_entry(&Leavings::Namespace),
+    );
+    let names = vec!["CustomResourceDefinition left".to_owned()];
+    let what = Leavings::Namespace;
+    assert_eq!(case.plan(), Plan::AwaitRemoval { what, names });
 }
 
 #[test]

@@ -120,6 +120,7 @@ fn what_nobody_knows_later_is_noted_before_anything_is_taken_away() {
     case.observed.driver_upgrades = Some(nodes.clone());
     let removal = Removal {
         of: "module".to_owned(),
+        began: Some(NOW),
         stays: None,
         in_driver_upgrade: nodes,
     };

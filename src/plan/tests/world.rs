@@ -120,7 +120,7 @@ impl<'a> World<'a> {
                 Plan::ReadExisting { revision } => self.inspect(revision),
                 Plan::Read(Reading::GpuClusters) => self.case.observed.gpu_clusters = Some(false),
                 Plan::Read(Reading::Left(what)) => self.read_left(what),
-                Plan::AwaitRemoval(_) => {
+                Plan::AwaitRemoval { .. } => {
                     // Only Pods end by themselves here.
                     self.remains.remove(&Leavings::Pods);
                     self.case.observed.left.clear();

@@ -22,7 +22,7 @@ pub(super) struct Published {
 impl Pass<'_> {
     /// Ends the pass with what was decided last.
     pub(super) async fn end(&mut self, plan: &Plan) -> Result<Rest, Error> {
-        if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval(_)) {
+        if matches!(plan, Plan::Keep | Plan::Hold(_) | Plan::AwaitRemoval { .. }) {
             self.memory.attempts.succeeded();
         }
         let now = self.now();
@@ -70,6 +70,7 @@ impl Pass<'_> {
         };
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
+        let deleting = self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0);
         let Computed {
             status,
             recheck,
@@ -77,7 +78,8 @@ impl Pass<'_> {
         } = status::compute(&Report {
             now,
             generation: self.generation,
-            deleting: self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0),
+            deleting,
+            removal_began: self.removal.as_ref().and_then(|removal| removal.began),
             adopt: self.module.spec.adopt_existing_release == Some(true),
             previous: self.previous(),
             desired: self.desired.as_ref(),
@@ -97,7 +99,7 @@ impl Pass<'_> {
             handled_reconcile_at: self.forced_by.as_deref(),
         });
         self.memory.sightings = sightings;
-        self.context.metrics.show(Some(&status));
+        self.context.metrics.show(Some(&status), deleting);
         let mut news = News::default();
         let publisher = &self.context.publisher;
         let is_new = self.module.status.as_ref() != Some(&status) || self.previous() != Some(&status);

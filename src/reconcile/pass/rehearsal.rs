@@ -80,7 +80,7 @@ impl Pass<'_> {
                     plan::pretend(action, &mut self.observed);
                     Acted::Done
                 }
-                Plan::AwaitRemoval(names) => {
+                Plan::AwaitRemoval { names, .. } => {
                     for name in names {
                         tell(format!("wait until {name} is gone"));
                     }

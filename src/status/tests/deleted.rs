@@ -1,7 +1,6 @@
 //! Condition `Deleted`.
 
 use super::*;
-use crate::facts::Leavings;
 
 fn pods(count: usize) -> Vec<GpuPod> {
     let pod = |number| GpuPod {
@@ -80,4 +79,114 @@ fn the_step_says_how_much_is_left_and_what_is_refused() {
         "step 7 of 8 of the removal: labels and annotations are being taken off nodes (2 left: Node a, Node b), which is refused and \
          tried again: a policy says no"
     );
+}
+
+#[test]
+fn a_removal_that_was_held_for_long_has_its_whole_time() {
+    let mut case = Case::deployed(Vec::new());
+    case.deleting = Some(NOW);
+    case.now = NOW + SignedDuration::from_hours(24);
+    case.plan = Plan::Act(Action::Uninstall { hooks: true });
+    // Not installed as wanted for long before.
+    let mut status = case.compute().status;
+    for old in &mut status.conditions {
+        old.last_transition_time.0 = NOW;
+    }
+    case.previous = Some(status);
+    case.removal_began = Some(case.now);
+    case.plan = awaits(Leavings::Pods, &["Pod a"]);
+    assert_eq!(case.state(), State::Deleting);
+    let due = case.compute().recheck;
+    assert_eq!(due, Some(case.now + SignedDuration::from_mins(10)));
+    case.now = due.unwrap();
+    assert_eq!(case.state(), State::Error);
+}
+
+#[test]
+fn a_pod_that_does_not_end_is_told_with_what_to_do() {
+    let mut case = Case::deployed(Vec::new());
+    case.deleting = Some(NOW);
+    case.removal_began = Some(NOW);
+    let told = |case: &Case| case.compute().status.description.contains("replace the node");
+    for (what, expected) in [(Leavings::Pods, true), (Leavings::Namespace, false)] {
+        case.plan = awaits(what, &["Pod a"]);
+        case.now = NOW;
+        assert!(!told(&case), "it may still end");
+        case.now = NOW + SignedDuration::from_mins(10);
+        assert_eq!(case.state(), State::Error);
+        assert_eq!(told(&case), expected);
+    }
+}
+
+#[test]
+fn a_namespace_that_goes_is_the_step_of_a_removal_and_no_word_of_installing() {
+    let mut case = Case::deployed(Vec::new());
+    case.deleting = Some(NOW);
+    case.plan = Plan::Wait {
+        until: NOW,
+        why: Wait::NamespaceTerminating,
+    };
+    let status = case.pass().status;
+    assert_eq!(status.state, State::Deleting);
+    assert_eq!(
+        status.description,
+        "step 8 of 8 of the removal: the namespace is going"
+    );
+    let said = format!("{:?}", status.conditions);
+    assert!(!said.contains("can be installed"), "{said}");
+    case.now = NOW + SignedDuration::from_mins(10);
+    assert_eq!(case.state(), State::Error);
+    let description = case.compute().status.description;
+    assert!(description.contains("namespace gpu-operator"), "{description}");
+}
+
+#[test]
+fn a_pause_does_not_turn_the_steps_back() {
+    let mut case = Case::deployed(Vec::new());
+    case.deleting = Some(NOW);
+    let message = |case: &Case| {
+        let status = case.compute().status;
+        condition(&status, ConditionType::Deleted)
+            .unwrap()
+            .message
+            .clone()
+    };
+    let wait = |why| Plan::Wait { until: NOW, why };
+    case.plan = awaits(Leavings::Hooks, &["Job a"]);
+    let before = message(&case);
+    assert!(before.starts_with("step 6 of 8"), "{before}");
+    case.pass();
+    for plan in [wait(Wait::Backoff), Plan::Hold(Hold::Unread("Nodes".to_owned()))] {
+        case.plan = plan;
+        assert_eq!(message(&case), before);
+    }
+    case.plan = wait(Wait::NodeLabels(vec!["gpu-0".to_owned()]));
+    assert!(message(&case).starts_with("step 8 of 8"), "{}", message(&case));
+}
+
+#[test]
+fn a_stack_that_may_never_go_is_an_error_in_the_end() {
+    let mut case = Case::deployed(Vec::new());
+    case.deleting = Some(NOW);
+    case.removal_began = Some(NOW);
+    for (what, end) in [
+        (Leavings::Stack, State::Error),
+        (Leavings::Nodes, State::Deleting),
+    ] {
+        case.plan = Plan::Wait {
+            until: NOW,
+            why: Wait::Refused {
+                what,
+                names: vec!["DaemonSet a".to_owned()],
+                why: "a policy says no".to_owned(),
+            },
+        };
+        case.now = NOW;
+        assert_eq!(case.state(), State::Deleting);
+        case.now = NOW + SignedDuration::from_mins(10);
+        assert_eq!(case.state(), end);
+        let description = case.compute().status.description;
+        assert!(description.contains("DaemonSet a"), "{description}");
+        assert!(description.contains("a policy says no"), "{description}");
+    }
 }
