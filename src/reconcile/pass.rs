@@ -88,6 +88,8 @@ pub struct Pass<'a> {
     finalizer: bool,
     /// What is noted on it of its removal, maybe since a moment ago.
     removal: Option<Removal>,
+    /// Nothing but the removal is done.
+    only_removes: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -133,8 +135,15 @@ impl<'a> Pass<'a> {
                 .get(ANNOTATION_REMOVAL)
                 .and_then(|note| Removal::parse(note, &memory.uid))
                 .or_else(|| memory.removal.clone()),
+            only_removes: false,
             memory,
         }
+    }
+
+    /// The same, but nothing is done beside the removal.
+    pub fn only_removing(mut self) -> Self {
+        self.only_removes = true;
+        self
     }
 
     /// Takes steps until nothing is left to do now.
@@ -249,6 +258,7 @@ impl<'a> Pass<'a> {
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.finalizer,
             removal: self.removal.as_ref(),
+            only_removes: self.only_removes,
             deletion_workloads: self.module.spec.deletion_workloads(),
             deletion_crds: self.module.spec.deletion_crds(),
             uid: &self.memory.uid,

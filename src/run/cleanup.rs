@@ -19,7 +19,7 @@ use crate::config::{CleanupArgs, RunArgs};
 use crate::lease::Leadership;
 use crate::plan::{Plan, Wait};
 use crate::publish::{Publisher, Say};
-use crate::reconcile::{Context, Rest, now, once, rehearse};
+use crate::reconcile::{Context, Rest, now, rehearse, remove};
 use subject::Subject;
 
 /// How often the cluster is looked at again without any event.
@@ -125,7 +125,7 @@ async fn execute(
         changes.mark_unchanged();
         let found = Subject::find(&context.actor.client).await?;
         found.ensure_may_go()?;
-        let pause = match once(&found.as_going(wishes, now()), context).await {
+        let pause = match remove(&found.as_going(wishes, now()), context).await {
             Ok(Rest::Gone) => {
                 found.ensure_is_gone(&context.actor.client).await?;
                 say("clean: nothing of the module is left in the cluster but what was named");
@@ -161,7 +161,9 @@ fn ensure_goes_on(plan: &Plan) -> anyhow::Result<()> {
     match plan {
         Plan::Hold(hold) => bail!("{hold}"),
         Plan::Wait { why: Wait::Work, .. } => {
-            bail!("Pods use GPUs, as said above, so nothing is removed; end them, or give --workloads ignore")
+            bail!(
+                "the removal is held, as said above, and nothing is changed; end the Pods that use GPUs, or give --workloads ignore"
+            )
         }
         _ => Ok(()),
     }
