@@ -30,7 +30,10 @@ impl Recordings {
             return Some(Self(folder));
         }
         let missing = format!("NO RECORDINGS IN {}", folder.display());
-        assert!(std::env::var("REQUIRE_TEST_DATA").as_deref() != Ok("true"), "{missing}");
+        assert!(
+            std::env::var("REQUIRE_TEST_DATA").as_deref() != Ok("true"),
+            "{missing}"
+        );
         eprintln!("{missing}: THE COMPARISON WITH NVIDIA'S REAL CONTROLLER IS LEFT OUT");
         None
     }
