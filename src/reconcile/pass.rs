@@ -140,12 +140,6 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The same, but nothing is done beside the removal.
-    pub fn only_removing(mut self) -> Self {
-        self.only_removes = true;
-        self
-    }
-
     /// Takes steps until nothing is left to do now.
     pub async fn run(mut self) -> Result<Rest, Error> {
         let result = self.steps().await;

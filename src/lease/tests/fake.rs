@@ -166,7 +166,7 @@ impl Server {
                 self.leases.insert(namespace.to_owned(), lease);
             }
             (&Method::PATCH, Some(lease)) if expects(&body["metadata"], lease) => {
-                json_patch::merge(lease, body)
+                json_patch::merge(lease, body);
             }
             (&Method::DELETE, Some(lease)) if expects(&body["preconditions"], lease) => {
                 self.leases.remove(namespace);

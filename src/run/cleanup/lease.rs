@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use tokio::sync::watch;
@@ -100,11 +100,10 @@ async fn home(client: &Client, args: &RunArgs) -> anyhow::Result<String> {
 /// Fails once somebody else has written to a Lease of the operator's.
 pub(super) async fn ensure_alone(lookout: &Lookout) -> anyhow::Result<()> {
     let sign = lookout.look().await?;
-    ensure!(sign.is_none(), "{}", sign.map(lives).unwrap_or_default());
-    Ok(())
+    sign.map_or(Ok(()), |sign| Err(anyhow!(lives(&sign))))
 }
 
-fn lives(sign: lease::SignOfLife) -> String {
+fn lives(sign: &lease::SignOfLife) -> String {
     format!(
         "{} lives and holds Lease {}/{LEASE_NAME}, so the operator finishes the removal itself; stop it first if it does not",
         sign.holder, sign.namespace
@@ -125,7 +124,7 @@ impl Held {
         };
         tokio::select! {
             alone = alone => alone,
-            sign = self.lookout.sign_of_life(timing) => bail!("{}", lives(sign)),
+            sign = self.lookout.sign_of_life(timing) => bail!(lives(&sign)),
             () = sleep(limit) => bail!(
                 "Lease {namespace}/{LEASE_NAME} cannot be taken within {} s",
                 limit.as_secs()
