@@ -100,9 +100,14 @@ pub async fn once(module: &GpuModule, context: &Context) -> Result<Rest, Error> 
     Box::pin(Pass::begin(module, context).run()).await
 }
 
+/// One pass over a GpuModule that does nothing but remove the module: nobody stays to look after it where the removal is held.
+pub async fn remove(module: &GpuModule, context: &Context) -> Result<Rest, Error> {
+    Box::pin(Pass::begin(module, context).only_removing().run()).await
+}
+
 /// Takes the steps of a removal but for those that change something, and says what these would do.
 pub async fn rehearse(module: &GpuModule, context: &Context, say: &Say) -> Result<(), Hindrance> {
-    Box::pin(Pass::begin(module, context).rehearse(say)).await
+    Box::pin(Pass::begin(module, context).only_removing().rehearse(say)).await
 }
 
 /// Says in the status that this is no valid GpuModule, for example after a downgrade of the module.

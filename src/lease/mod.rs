@@ -21,10 +21,13 @@ use kube::Client;
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::{elector::Elector, store::LeaseStore};
+use self::{
+    elector::Elector,
+    store::{LeaseStore, Stored},
+};
 pub use self::{
     evaluate::{LeaseView, Sighting, Verdict, evaluate},
-    others::{Place, places, remove, renewed_by_other},
+    others::{Lookout, Place, SignOfLife, places},
     store::LEASE_NAME,
 };
 use crate::kube_api::ApiError;
@@ -119,6 +122,19 @@ impl LeaseHandle {
     /// Call it only after everything that acted on the Lease's behalf has ended. On an error the others wait until
     /// the Lease expires.
     pub async fn release(self) -> Result<(), ApiError> {
+        self.give_back().await.map(drop)
+    }
+
+    /// The same, and deletes the Lease then, unless another replica has taken it meanwhile.
+    pub async fn release_and_remove(self) -> Result<(), ApiError> {
+        let store = self.store.clone();
+        match self.give_back().await? {
+            Some(released) => store.remove(released).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn give_back(self) -> Result<Option<Stored>, ApiError> {
         self.stop.disarm().cancel();
         if let Err(error) = self.task.await {
             tracing::warn!(%error, "the task that held the Lease had ended abnormally");

@@ -12,7 +12,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client,
-    api::{ObjectMeta, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::{Value, json};
 
@@ -29,6 +29,7 @@ const RELEASE_TRIES: usize = 3;
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub view: LeaseView,
+    uid: Option<String>,
     resource_version: Option<String>,
 }
 
@@ -41,6 +42,7 @@ impl From<Lease> for Stored {
                 renewed: spec.renew_time.map(|time| time.0),
                 transitions: spec.lease_transitions.unwrap_or(0),
             },
+            uid: lease.metadata.uid,
             resource_version: lease.metadata.resource_version,
         }
     }
@@ -102,20 +104,33 @@ impl LeaseStore {
         }
     }
 
-    /// Empties the holder if it is `identity`.
-    pub async fn release(&self, identity: &str) -> Result<(), ApiError> {
+    /// Empties the holder if it is `identity`; gives back the Lease as that left it.
+    pub async fn release(&self, identity: &str) -> Result<Option<Stored>, ApiError> {
         let mut tries = 1;
         loop {
             let Some(stored) = self.read().await? else {
-                return Ok(());
+                return Ok(None);
             };
             if stored.view.holder.as_deref() != Some(identity) {
-                return Ok(());
+                return Ok(None);
             }
             match self.patch(&stored, json!({ "holderIdentity": null })).await {
                 Err(error) if error.is_conflict() && tries < RELEASE_TRIES => tries += 1,
-                result => return result.map(drop),
+                result => return result.map(Some),
             }
+        }
+    }
+
+    /// Deletes the Lease if it is still as `stored`; whoever has taken it since keeps it.
+    pub async fn remove(&self, stored: Stored) -> Result<(), ApiError> {
+        let params = DeleteParams::default().preconditions(Preconditions {
+            uid: stored.uid,
+            resource_version: stored.resource_version,
+        });
+        let what = format!("delete the Lease {}", self.place);
+        match found(deadline(self.call_deadline, what, self.api.delete(LEASE_NAME, &params)).await) {
+            Err(error) if !error.is_conflict() => Err(error),
+            _ => Ok(()),
         }
     }
 

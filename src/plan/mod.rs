@@ -81,6 +81,8 @@ pub struct Situation<'a> {
     pub finalizer: bool,
     /// What was noted when the removal began, if it has.
     pub removal: Option<&'a Removal>,
+    /// Nobody stays to look after the module: where its removal is held, nothing else is done meanwhile.
+    pub only_removes: bool,
     /// `spec.deletion.workloads`.
     pub deletion_workloads: DeletionWorkloads,
     /// UID of the GpuModule.

@@ -1,7 +1,7 @@
 //! Running GPU work holds a deletion: a driver is not taken from under it.
 //!
 //! Meanwhile the module goes on with what runs: its objects are put right, nodes are kept out, the status stays true. Only the release
-//! stays as it is. A removal that has begun is not held any more; it has to end.
+//! stays as it is. Who comes only to remove does nothing meanwhile. A removal that has begun is not held any more; it has to end.
 
 use super::release::compared;
 use super::{Plan, Reading, Situation, WORK_LOOK, Wait, drift, foreign, keep_out, unread, unrecorded};
@@ -66,13 +66,18 @@ pub fn step(s: &Situation<'_>) -> Option<Plan> {
     match protection(s) {
         Protection::Nothing => None,
         Protection::Unknown => Some(Plan::Read(Reading::GpuWork)),
+        Protection::Held(_) if s.only_removes => Some(wait(s)),
         Protection::Held(_) => Some(match meanwhile(s) {
-            Plan::Keep => Plan::Wait {
-                until: s.now + WORK_LOOK,
-                why: Wait::Work,
-            },
+            Plan::Keep => wait(s),
             plan => plan,
         }),
+    }
+}
+
+fn wait(s: &Situation<'_>) -> Plan {
+    Plan::Wait {
+        until: s.now + WORK_LOOK,
+        why: Wait::Work,
     }
 }
 

@@ -41,6 +41,7 @@ struct Case {
     deleting: bool,
     finalizer: bool,
     removal: Option<Removal>,
+    only_removes: bool,
     deletion_workloads: DeletionWorkloads,
     deletion_crds: DeletionCrds,
     refused: Refused,
@@ -85,6 +86,7 @@ impl Case {
             finalizer: true,
             // How a removal begins is tested on its own.
             removal: Some(Removal::default()),
+            only_removes: false,
             deletion_workloads: DeletionWorkloads::Block,
             deletion_crds: DeletionCrds::Delete,
             refused: Refused::default(),
@@ -154,6 +156,7 @@ impl Case {
             deleting: self.deleting,
             finalizer: self.finalizer,
             removal: self.removal.as_ref(),
+            only_removes: self.only_removes,
             deletion_workloads: self.deletion_workloads,
             deletion_crds: self.deletion_crds,
             uid: "module",

@@ -88,6 +88,8 @@ pub struct Pass<'a> {
     finalizer: bool,
     /// What is noted on it of its removal, maybe since a moment ago.
     removal: Option<Removal>,
+    /// Nothing but the removal is done.
+    only_removes: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -133,6 +135,7 @@ impl<'a> Pass<'a> {
                 .get(ANNOTATION_REMOVAL)
                 .and_then(|note| Removal::parse(note, &memory.uid))
                 .or_else(|| memory.removal.clone()),
+            only_removes: false,
             memory,
         }
     }
@@ -249,6 +252,7 @@ impl<'a> Pass<'a> {
             deleting: self.module.metadata.deletion_timestamp.is_some(),
             finalizer: self.finalizer,
             removal: self.removal.as_ref(),
+            only_removes: self.only_removes,
             deletion_workloads: self.module.spec.deletion_workloads(),
             deletion_crds: self.module.spec.deletion_crds(),
             uid: &self.memory.uid,

@@ -16,10 +16,10 @@ use super::end::{self, End};
 use super::open::Opened;
 use super::{Lead, finish, signals};
 use crate::config::{CleanupArgs, RunArgs};
-use crate::lease::Leadership;
+use crate::lease::{Leadership, Lookout};
 use crate::plan::{Plan, Wait};
 use crate::publish::{Publisher, Say};
-use crate::reconcile::{Context, Rest, now, once, rehearse};
+use crate::reconcile::{Context, Rest, now, rehearse, remove};
 use subject::Subject;
 
 /// How often the cluster is looked at again without any event.
@@ -44,6 +44,7 @@ pub async fn cleanup(args: RunArgs, wishes: CleanupArgs, say: Say) -> anyhow::Re
         None
     };
     let mut leadership = held.as_ref().map_or(idle, |held| held.leadership.clone());
+    let lookout = held.as_ref().map(|held| held.lookout.clone());
     let interrupter = opened.interrupter.clone();
     let (outcome, ended) = oneshot::channel();
     let publisher = Publisher::new(opened.client.clone(), args.identity()).aloud(Arc::clone(&say));
@@ -54,10 +55,9 @@ pub async fn cleanup(args: RunArgs, wishes: CleanupArgs, say: Say) -> anyhow::Re
         mandates,
         publisher,
         move |_, context, stop| async move {
-            let result = if wishes.yes {
-                execute(&context, wishes, &say, &stop).await
-            } else {
-                dry_run(&found, &context, wishes, &say).await
+            let result = match lookout {
+                Some(lookout) => execute(&context, wishes, &lookout, &say, &stop).await,
+                None => dry_run(&found, &context, wishes, &say).await,
             };
             // Whoever waits for it may be gone.
             let _ = outcome.send(result);
@@ -115,6 +115,7 @@ async fn dry_run(found: &Subject, context: &Context, wishes: CleanupArgs, say: &
 async fn execute(
     context: &Context,
     wishes: CleanupArgs,
+    lookout: &Lookout,
     say: &Say,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
@@ -123,9 +124,11 @@ async fn execute(
     let mut failed = 0;
     while !stop.is_cancelled() {
         changes.mark_unchanged();
+        // An operator that is installed meanwhile may take a Lease of its own elsewhere.
+        lease::ensure_alone(lookout).await?;
         let found = Subject::find(&context.actor.client).await?;
         found.ensure_may_go()?;
-        let pause = match once(&found.as_going(wishes, now()), context).await {
+        let pause = match remove(&found.as_going(wishes, now()), context).await {
             Ok(Rest::Gone) => {
                 found.ensure_is_gone(&context.actor.client).await?;
                 say("clean: nothing of the module is left in the cluster but what was named");
@@ -161,7 +164,9 @@ fn ensure_goes_on(plan: &Plan) -> anyhow::Result<()> {
     match plan {
         Plan::Hold(hold) => bail!("{hold}"),
         Plan::Wait { why: Wait::Work, .. } => {
-            bail!("Pods use GPUs, as said above, so nothing is removed; end them, or give --workloads ignore")
+            bail!(
+                "the removal is held, as said above, and nothing is changed; end the Pods that use GPUs, or give --workloads ignore"
+            )
         }
         _ => Ok(()),
     }

@@ -7,9 +7,10 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::manager::{MANAGER, Manager, binary};
 use e2e::tools::Tool;
 use gpu_manager::api::{FINALIZER, MODULE_NAME, State};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::process::Command;
@@ -127,6 +128,15 @@ async fn never_runs_beside_a_living_operator_or_under_running_work() -> Result<(
     let lab = &busy.lab;
     lab.modules.delete(MODULE_NAME, &DeleteParams::default()).await?;
     let refused = cleanup(lab, &["--yes"]).await?;
+    refused.ensure(
+        false,
+        &["gpu-manager-0 lives and holds Lease gpu-manager/gpu-manager"],
+    )?;
+    // Nor where a Lease that nobody holds lies in the namespace that is named.
+    let leases = Api::<Lease>::namespaced(lab.cluster.client(), "default");
+    let stale: Lease = serde_json::from_value(json!({ "metadata": { "name": MANAGER } }))?;
+    leases.create(&PostParams::default(), &stale).await?;
+    let refused = cleanup(lab, &["--yes", "--namespace", "default"]).await?;
     refused.ensure(
         false,
         &["gpu-manager-0 lives and holds Lease gpu-manager/gpu-manager"],

@@ -1,6 +1,7 @@
 //! A fake of the API server's Lease endpoint, with optimistic concurrency and one breakable link per client.
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     future::pending,
     sync::{Arc, Mutex},
@@ -45,13 +46,16 @@ impl Link {
     }
 }
 
-/// The server. Clones share the one Lease.
+/// Namespace of the replicas.
+pub const HOME: &str = "kyma-system";
+
+/// The server. Clones share its Leases, one for each namespace.
 #[derive(Clone, Default)]
 pub struct FakeApi(Arc<Mutex<Server>>);
 
 #[derive(Default)]
 struct Server {
-    lease: Option<Value>,
+    leases: BTreeMap<String, Value>,
     version: u64,
     requests: usize,
 }
@@ -72,8 +76,8 @@ impl FakeApi {
         self.0
             .lock()
             .unwrap()
-            .lease
-            .as_ref()
+            .leases
+            .get(HOME)
             .map(|lease| lease["spec"].clone())
     }
 
@@ -83,7 +87,7 @@ impl FakeApi {
     }
 
     pub fn delete(&self) {
-        self.0.lock().unwrap().lease = None;
+        self.0.lock().unwrap().leases.remove(HOME);
     }
 
     pub fn requests(&self) -> usize {
@@ -92,14 +96,18 @@ impl FakeApi {
 
     /// Writes somebody else into the Lease, as a person could.
     pub fn seize(&self, holder: &str) {
+        self.write(HOME, holder, 0);
+    }
+
+    /// Writes a holder into the Lease of that namespace, as an operator there would at that second.
+    pub fn write(&self, namespace: &str, holder: &str, second: u32) {
         let mut server = self.0.lock().unwrap();
-        let version = server
-            .lease
-            .as_ref()
-            .map(|lease| lease["metadata"]["resourceVersion"].clone());
-        let body =
-            json!({ "metadata": { "resourceVersion": version }, "spec": { "holderIdentity": holder } });
-        assert_eq!(server.answer(&Method::PATCH, &body).0, 200);
+        let lease = server.leases.entry(namespace.to_owned()).or_insert_with(
+            || json!({ "metadata": { "name": "gpu-manager", "namespace": namespace, "uid": namespace } }),
+        );
+        lease["spec"]["holderIdentity"] = json!(holder);
+        lease["spec"]["renewTime"] = json!(format!("2027-01-01T00:00:{second:02}.000000Z"));
+        server.stamp(namespace);
     }
 
     async fn serve(&self, request: Request<Body>, fault: Fault) -> Response<Body> {
@@ -108,7 +116,12 @@ impl FakeApi {
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         self.0.lock().unwrap().requests += 1;
         let api = self.clone();
-        let answer = move || api.0.lock().unwrap().answer(&parts.method, &body);
+        let answer = move || {
+            api.0
+                .lock()
+                .unwrap()
+                .answer(&parts.method, parts.uri.path(), &body)
+        };
         let (code, body) = match fault {
             Fault::None => answer(),
             Fault::Cut => pending().await,
@@ -133,36 +146,44 @@ impl FakeApi {
 }
 
 impl Server {
-    fn answer(&mut self, method: &Method, body: &Value) -> (u16, Value) {
-        let mut stored = match (method, self.lease.take()) {
-            (&Method::GET, Some(lease)) => {
-                self.lease = Some(lease.clone());
-                return (200, lease);
-            }
-            (&Method::POST, None) => body.clone(),
-            (&Method::PATCH, Some(mut lease)) => {
-                // As on the real server, a patch without a version is applied to whatever is there.
-                let expected = &body["metadata"]["resourceVersion"];
-                if !expected.is_null() && lease["metadata"]["resourceVersion"] != *expected {
-                    self.lease = Some(lease);
-                    return (409, status(409));
-                }
-                json_patch::merge(&mut lease, body);
-                lease
-            }
-            (&Method::POST, lease @ Some(_)) => {
-                self.lease = lease;
-                return (409, status(409));
-            }
-            (_, lease) => {
-                self.lease = lease;
-                return (404, status(404));
-            }
+    fn answer(&mut self, method: &Method, path: &str, body: &Value) -> (u16, Value) {
+        let Some((_, rest)) = path.split_once("/namespaces/") else {
+            let leases: Vec<_> = self.leases.values().collect();
+            return (200, json!({ "metadata": {}, "items": leases }));
         };
+        let namespace = rest.split('/').next().unwrap();
+        // As on the real server, a write without a version is applied to whatever is there.
+        let expects = |expected: &Value, lease: &Value| {
+            let wanted = |key: &str| expected[key].is_null() || expected[key] == lease["metadata"][key];
+            wanted("resourceVersion") && wanted("uid")
+        };
+        match (method, self.leases.get_mut(namespace)) {
+            (&Method::GET, Some(lease)) => return (200, lease.clone()),
+            (&Method::POST, None) => {
+                let mut lease = body.clone();
+                lease["metadata"]["namespace"] = json!(namespace);
+                lease["metadata"]["uid"] = json!(format!("uid-{}", self.version));
+                self.leases.insert(namespace.to_owned(), lease);
+            }
+            (&Method::PATCH, Some(lease)) if expects(&body["metadata"], lease) => {
+                json_patch::merge(lease, body);
+            }
+            (&Method::DELETE, Some(lease)) if expects(&body["preconditions"], lease) => {
+                self.leases.remove(namespace);
+                return (200, json!({ "kind": "Status", "status": "Success" }));
+            }
+            (_, Some(_)) => return (409, status(409)),
+            (_, None) => return (404, status(404)),
+        }
+        (200, self.stamp(namespace))
+    }
+
+    /// Gives the Lease its next version.
+    fn stamp(&mut self, namespace: &str) -> Value {
         self.version += 1;
-        stored["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.lease = Some(stored.clone());
-        (200, stored)
+        let lease = self.leases.get_mut(namespace).unwrap();
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        lease.clone()
     }
 }
 

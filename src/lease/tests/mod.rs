@@ -2,12 +2,13 @@
 
 mod fake;
 mod one_by_one;
+mod others;
 mod storm;
 
 use jiff::SignedDuration;
 use tokio::time::{sleep, timeout};
 
-use self::fake::{FakeApi, Link};
+use self::fake::{FakeApi, HOME, Link};
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ impl Replica {
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Self {
         let (client, link) = api.client();
-        let (leadership, handle) = spawn(client, "kyma-system", name, Timing::default(), clock);
+        let (leadership, handle) = spawn(client, HOME, name, Timing::default(), clock);
         Self {
             name: name.to_owned(),
             leadership,

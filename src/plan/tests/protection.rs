@@ -131,3 +131,32 @@ fn what_nobody_knows_later_is_noted_before_anything_is_taken_away() {
     case.removal = Some(removal);
     assert!(matches!(case.plan(), Plan::Act(Action::Uninstall { .. })));
 }
+
+#[test]
+fn who_comes_only_to_remove_does_nothing_while_the_removal_is_held() {
+    let labelled = OperandsLabel {
+        value: "false".to_owned(),
+        is_ours: true,
+    };
+    let mut drifted = busy();
+    drifted.drift_mode = DriftMode::Correct;
+    let mut relabelled = busy();
+    relabelled.observed.former_gpu_nodes = vec![NodeFacts {
+        operands: Some(labelled),
+        ..fixtures::node("old", 0)
+    }];
+    for mut case in [drifted, relabelled] {
+        assert!(
+            !is_held(&case),
+            "something is to be done meanwhile: {:?}",
+            case.plan()
+        );
+        case.only_removes = true;
+        assert!(is_held(&case), "{:?}", case.plan());
+        // What has to be known before that is still read, and what is held by nobody goes on.
+        case.observed.gpu_work = None;
+        assert_eq!(case.plan(), Plan::Read(Reading::GpuWork));
+        case.observed.gpu_work = Some(WorkFacts::Read(Vec::new()));
+        assert_eq!(case.plan(), Plan::Read(Reading::DriverUpgrades));
+    }
+}

@@ -8,6 +8,12 @@ use crate::observe;
 use crate::plan::{self, Reading, Refusable};
 
 impl Pass<'_> {
+    /// The same, but nothing is done beside the removal.
+    pub fn only_removing(mut self) -> Self {
+        self.only_removes = true;
+        self
+    }
+
     /// Reads what is left, or has to be known before anything goes.
     pub(super) async fn read_for_removal(&mut self, reading: Reading) -> Result<(), ApiError> {
         let client = &self.context.actor.client;
