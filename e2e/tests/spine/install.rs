@@ -10,7 +10,7 @@ use e2e::wait::eventually;
 use gpu_manager::api::{FINALIZER, RELEASE_NAMESPACE, State};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod};
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
@@ -117,6 +117,13 @@ async fn a_pod_gets_a_gpu(lab: &Lab) -> Result<()> {
             .iter()
             .any(|condition| condition.reason.as_deref() == Some("Unschedulable"));
         ensure!(unschedulable, seen);
+        Ok(())
+    })
+    .await?;
+    // While it runs, it would hold the deletion that comes next.
+    pods.delete("one", &DeleteParams::default()).await?;
+    eventually("the Pod to be gone", SOON, async || {
+        ensure!(pods.get_opt("one").await?.is_none(), "it is there");
         Ok(())
     })
     .await
