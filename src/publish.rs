@@ -9,9 +9,13 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::api::{ConditionType, FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER, OperationKind, Outcome};
+use crate::api::{
+    ConditionType, FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER, OperationKind, Outcome,
+    RELEASE_NAMESPACE,
+};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 use crate::lease::Mandate;
+use crate::plan::Farewell;
 use crate::status::is_held;
 
 /// Most characters of an Event's note.
@@ -106,9 +110,9 @@ impl Publisher {
         join_all(news.events.iter().map(|event| self.tell_one(&news.about, event))).await;
     }
 
-    /// Tells that the module is removed. `stays` is what is left of it in the cluster.
-    pub async fn tell_removal(&self, module: &GpuModule, stays: &[String]) {
-        let note = farewell(stays);
+    /// Tells that the GpuModule is gone, and what came of the removal.
+    pub async fn tell_removal(&self, module: &GpuModule, farewell: &Farewell) {
+        let note = last_words(farewell);
         if let Some(aloud) = &self.aloud {
             return aloud.say(&note);
         }
@@ -167,7 +171,12 @@ impl std::fmt::Debug for Publisher {
 }
 
 /// What is said at the end of a removal.
-fn farewell(stays: &[String]) -> String {
+fn last_words(farewell: &Farewell) -> String {
+    let Farewell::Removed { stays } = farewell else {
+        return format!(
+            "the GpuModule is gone; what stands in namespace {RELEASE_NAMESPACE} is not the module's, and nothing of it was touched"
+        );
+    };
     let stays = if stays.is_empty() {
         "nothing stays in the cluster".to_owned()
     } else {

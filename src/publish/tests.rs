@@ -109,3 +109,16 @@ fn each_correction_is_told_once() {
         "LeftoversDeleted"
     );
 }
+
+#[test]
+fn the_last_words_speak_of_a_removal_only_where_something_was_taken_away() {
+    let stays = vec!["the CRDs".to_owned()];
+    let removed = last_words(&Farewell::Removed { stays });
+    assert!(
+        removed.starts_with("the module is removed; the CRDs stay; "),
+        "{removed}"
+    );
+    let untouched = last_words(&Farewell::Untouched);
+    assert!(untouched.ends_with("nothing of it was touched"), "{untouched}");
+    assert!(!untouched.contains("removed"), "{untouched}");
+}

@@ -208,9 +208,6 @@ impl<'a> Pass<'a> {
                             |published| published.news,
                         )
                     };
-                    if *action == Action::RemoveFinalizer {
-                        self.say_farewell().await;
-                    }
                     let told = self.context.publisher.tell(news);
                     let (acted, ()) = tokio::join!(self.act(action), told);
                     match (acted?, action) {
@@ -223,6 +220,7 @@ impl<'a> Pass<'a> {
                             self.memory.removal.clone_from(&self.removal);
                         }
                         (Acted::Done, Action::RemoveFinalizer) => {
+                            self.say_farewell().await;
                             let nodes = plan::labelled_nodes(&self.situation(self.now()));
                             if !nodes.is_empty() {
                                 tracing::warn!(

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::drift::ObjectRef;
-use crate::facts::{Leavings, Left, Leftover, Remedy};
+use crate::facts::{Leavings, Left, Leftover, NodeIds, Remedy};
 
 #[test]
 fn hooks_are_left_out_after_failed_uninstalls_and_not_after_other_failures() {
@@ -222,4 +222,37 @@ fn helm_has_to_know_again_what_stands_where_that_is_the_modules() {
         panic!("{:?}", case.plan())
     };
     assert!(removal.stays.is_some());
+}
+
+#[test]
+fn nothing_is_said_to_be_removed_of_what_was_never_the_modules() {
+    let catalogue = Catalogue::compiled_in().unwrap();
+    let told = |case: &Case| farewell(&case.situation(NOW, &catalogue));
+    let mut case = left(Leavings::Rights, Remedy::Delete);
+    case.removal = None;
+    case.observed.release = fixtures::history(&[RevisionStatus::Deployed], "other");
+    case.change_latest(|latest| latest.by = None);
+    let Plan::Act(Action::BeginRemoval { removal }) = case.plan() else {
+        panic!("{:?}", case.plan())
+    };
+    case.removal = Some(removal);
+    assert_eq!(told(&case), Some(Farewell::Untouched));
+    case.removal = None;
+    case.observed.left.insert(Leavings::Rights, Left::default());
+    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+    assert_eq!(told(&case), Some(Farewell::Untouched));
+
+    let mut case = Case::ours(&[RevisionStatus::Deployed]);
+    case.deleting = true;
+    case.removal = None;
+    case.observed.driver_upgrades = Some(NodeIds::new());
+    let Plan::Act(Action::BeginRemoval { removal }) = case.plan() else {
+        panic!("{:?}", case.plan())
+    };
+    case.removal = Some(removal);
+    assert!(matches!(told(&case), Some(Farewell::Removed { .. })));
+    // Nothing was there.
+    let mut case = Case::new();
+    case.removal = None;
+    assert_eq!(told(&case), None);
 }

@@ -7,7 +7,7 @@ use crate::act::release;
 use crate::drift::Manifest;
 use crate::facts::first_few;
 use crate::kube_api::ApiError;
-use crate::plan::{self, Action, Held, Hold, Plan, Protection, Wait};
+use crate::plan::{self, Action, Farewell, Held, Hold, Plan, Protection, Wait};
 use crate::publish::Say;
 
 /// Why it is not known what a removal would do.
@@ -57,10 +57,9 @@ impl Pass<'_> {
                     Acted::Done
                 }
                 Plan::Act(Action::RemoveFinalizer) => {
-                    // Where something of the module's was there at all.
-                    if self.removal.is_some() {
-                        for stays in plan::stays(&self.situation(self.now())) {
-                            tell(format!("leave {stays}"));
+                    if let Some(Farewell::Removed { stays }) = plan::farewell(&self.situation(self.now())) {
+                        for left in stays {
+                            tell(format!("leave {left}"));
                         }
                     }
                     return Ok(());

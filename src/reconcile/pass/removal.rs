@@ -63,12 +63,10 @@ impl Pass<'_> {
         })
     }
 
-    /// Tells by a last Event what stays and what nobody in the cluster can take away.
+    /// Tells by a last Event what stays and what nobody in the cluster can take away. Only once the GpuModule is let go: that can be refused.
     pub(super) async fn say_farewell(&self) {
-        // Nothing was taken away where nothing was the module's.
-        if self.removal.is_some() {
-            let stays = plan::stays(&self.situation(self.now()));
-            self.context.publisher.tell_removal(self.module, &stays).await;
+        if let Some(farewell) = plan::farewell(&self.situation(self.now())) {
+            self.context.publisher.tell_removal(self.module, &farewell).await;
         }
     }
 }
