@@ -121,15 +121,6 @@ fn verdict(report: &Report<'_>) -> Verdict {
             ..
         } => Verdict::no("Uninstalling", refused(names, why)),
         Plan::Wait {
-            why: Wait::NamespaceTerminating,
-            ..
-        } if report.deleting.is_some() => Verdict::no(
-            "Uninstalling",
-            format!(
-                "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
-            ),
-        ),
-        Plan::Wait {
             why: Wait::NodeLabels(nodes),
             ..
         } => Verdict::no("Uninstalling", labels(report, nodes)),
@@ -143,12 +134,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
-        } => Verdict::unknown(
-            "NamespaceTerminating",
-            format!(
-                "namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"
-            ),
-        ),
+        } => terminating(report),
         Plan::Wait {
             why: Wait::Step { at },
             ..
@@ -179,6 +165,19 @@ fn verdict(report: &Report<'_>) -> Verdict {
             ..
         } => as_observed(report, &release),
     }
+}
+
+fn terminating(report: &Report<'_>) -> Verdict {
+    if report.deleting.is_some() {
+        let message = format!(
+            "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
+        );
+        return Verdict::no("Uninstalling", message);
+    }
+    Verdict::unknown(
+        "NamespaceTerminating",
+        format!("namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"),
+    )
 }
 
 fn foreign_operation(release: &str, found: RevisionStatus, until: Timestamp) -> Verdict {

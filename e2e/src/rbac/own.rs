@@ -63,7 +63,7 @@ pub const CLUSTER: &[Own] = &[
         group: "",
         resources: &["nodes"],
         names: &[],
-        verbs: &["get", "list", "patch", "watch"],
+        verbs: &["list", "patch", "watch"],
         reason: "Facts about the cluster, the label that keeps NVIDIA's operator off a node, and what a removal takes off: cordons of driver upgrades, labels and annotations of the stack.",
     },
     Own {

@@ -98,6 +98,7 @@ fn judge(
         observed: &observed,
         plan: &Plan::Keep,
         deletion_crds: DeletionCrds::default(),
+        removal_began: None,
         waiting: &Waiting::Nothing,
         protection: Protection::Nothing,
         failure: None,
