@@ -121,15 +121,6 @@ fn verdict(report: &Report<'_>) -> Verdict {
             ..
         } => Verdict::no("Uninstalling", refused(names, why)),
         Plan::Wait {
-            why: Wait::NamespaceTerminating,
-            ..
-        } if report.deleting.is_some() => Verdict::no(
-            "Uninstalling",
-            format!(
-                "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
-            ),
-        ),
-        Plan::Wait {
             why: Wait::NodeLabels(nodes),
             ..
         } => Verdict::no("Uninstalling", labels(report, nodes)),
@@ -143,12 +134,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
-        } => Verdict::unknown(
-            "NamespaceTerminating",
-            format!(
-                "namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"
-            ),
-        ),
+        } => namespace_terminating(report.deleting.is_some()),
         Plan::Wait {
             why: Wait::Step { at },
             ..
@@ -204,6 +190,21 @@ fn way(report: &Report<'_>, chart: &Version) -> String {
 fn removal(release: &str, left: &[String]) -> String {
     let names = first_few(left.iter());
     format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}")
+}
+
+fn namespace_terminating(deleting: bool) -> Verdict {
+    if deleting {
+        return Verdict::no(
+            "Uninstalling",
+            format!(
+                "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
+            ),
+        );
+    }
+    Verdict::unknown(
+        "NamespaceTerminating",
+        format!("namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"),
+    )
 }
 
 fn refused(names: &[String], why: &str) -> String {
