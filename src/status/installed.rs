@@ -134,7 +134,11 @@ fn verdict(report: &Report<'_>) -> Verdict {
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
+<<<<<<< HEAD
         } => terminating(report),
+=======
+        } => namespace_terminating(report.deleting.is_some()),
+>>>>>>> w-busola
         Plan::Wait {
             why: Wait::Step { at },
             ..
@@ -203,6 +207,21 @@ fn way(report: &Report<'_>, chart: &Version) -> String {
 fn removal(release: &str, left: &[String]) -> String {
     let names = first_few(left.iter());
     format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}")
+}
+
+fn namespace_terminating(deleting: bool) -> Verdict {
+    if deleting {
+        return Verdict::no(
+            "Uninstalling",
+            format!(
+                "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
+            ),
+        );
+    }
+    Verdict::unknown(
+        "NamespaceTerminating",
+        format!("namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"),
+    )
 }
 
 fn refused(names: &[String], why: &str) -> String {
