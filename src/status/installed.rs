@@ -134,11 +134,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
-<<<<<<< HEAD
-        } => terminating(report),
-=======
         } => namespace_terminating(report.deleting.is_some()),
->>>>>>> w-busola
         Plan::Wait {
             why: Wait::Step { at },
             ..
@@ -169,19 +165,6 @@ fn verdict(report: &Report<'_>) -> Verdict {
             ..
         } => as_observed(report, &release),
     }
-}
-
-fn terminating(report: &Report<'_>) -> Verdict {
-    if report.deleting.is_some() {
-        let message = format!(
-            "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
-        );
-        return Verdict::no("Uninstalling", message);
-    }
-    Verdict::unknown(
-        "NamespaceTerminating",
-        format!("namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"),
-    )
 }
 
 fn foreign_operation(release: &str, found: RevisionStatus, until: Timestamp) -> Verdict {
