@@ -213,8 +213,12 @@ impl Cluster {
         let pods: Api<Pod> = Api::all(self.client());
         for pod in pods.list(&on_node).await? {
             let pods: Api<Pod> = Api::namespaced(self.client(), &pod.namespace().unwrap_or_default());
-            pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0))
-                .await?;
+            let now = DeleteParams::default().grace_period(0);
+            match pods.delete(&pod.name_any(), &now).await {
+                // It went by itself meanwhile.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                deleted => drop(deleted?),
+            }
         }
         Ok(())
     }

@@ -255,6 +255,7 @@ impl Server {
         let result = match (request.verb, method) {
             (Verb::Get, _) if request.path == "/version" => Ok(version()),
             (Verb::Get, _) if request.path == "/api/v1" => Ok(core_kinds()),
+            (Verb::Get, _) if ["/api", "/apis"].contains(&request.path.as_str()) => Ok(no_groups()),
             (Verb::List, _) => Ok(self.store.list(request)),
             (Verb::Get, &Method::GET) => self.store.get(&request.key()).cloned().ok_or(404),
             (Verb::Patch, _) => self.store.patch(request),
@@ -274,6 +275,11 @@ impl Server {
 fn version() -> Value {
     json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.3", "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64" })
+}
+
+/// Nobody has put anything of any kind anywhere.
+fn no_groups() -> Value {
+    json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": [] })
 }
 
 /// What of the core group is looked up by kind.
