@@ -6,7 +6,7 @@
 mod refused;
 
 use super::{
-    Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign,
+    Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, keep_out,
     protection, recovery, unread, unrecorded,
 };
 use crate::api::DeletionCrds;
@@ -207,8 +207,10 @@ fn goes(s: &Situation<'_>, what: Leavings) -> bool {
 
 /// What stays in the cluster, in words; complete once everything else is taken away.
 pub fn stays(s: &Situation<'_>) -> Vec<String> {
+    // The last labels go after the note.
+    let kept_out = keep_out::kept(s);
     if let Some(noted) = s.removal.and_then(|removal| removal.stays.as_ref()) {
-        return noted.clone();
+        return noted.iter().cloned().chain(kept_out).collect();
     }
     let crds = (s.deletion_crds == DeletionCrds::Keep)
         .then(|| "the CRDs of NVIDIA and of Node Feature Discovery".to_owned());
@@ -217,7 +219,7 @@ pub fn stays(s: &Situation<'_>) -> Vec<String> {
     let labels = (s.removal.is_some() && is_others_stack(s))
         .then(|| "NVIDIA's labels on the nodes, which somebody else's stack needs".to_owned());
     let kept = crds.into_iter().chain(kept).chain(labels);
-    kept.chain(refused::given_up(s)).collect()
+    kept.chain(refused::given_up(s)).chain(kept_out).collect()
 }
 
 /// Somebody else's stack needs the labels that are on the nodes.

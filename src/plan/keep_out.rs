@@ -10,7 +10,7 @@ use super::work::{WINDOW_LOOK, WORK_LOOK};
 use super::{Action, Plan, Reading, Situation, Wait};
 use crate::api::UpgradePolicy;
 use crate::desired::{Desired, DriverUpgrades};
-use crate::facts::{NodeFacts, OperandPod, Part, PodState};
+use crate::facts::{NodeFacts, OPERANDS_LABEL, OperandPod, Part, PodState, first_few};
 use crate::nodes::KeptOut;
 
 /// Most nodes that are labelled in one step.
@@ -171,6 +171,18 @@ pub fn end(s: &Situation<'_>, plan: Plan) -> Plan {
 pub fn still_labelled<'a>(s: &'a Situation<'_>) -> impl Iterator<Item = NodeLabel> + 'a {
     let nodes = s.observed.gpu_nodes.iter().chain(&s.observed.former_gpu_nodes);
     nodes.filter_map(|node| change(node, false))
+}
+
+/// The nodes that keep the module's label although it is going, in words.
+pub fn kept(s: &Situation<'_>) -> Option<String> {
+    let kept: Vec<_> = still_labelled(s)
+        .filter(|label| s.labelled.tries(label).0 >= LAST_TRIES)
+        .map(|label| label.node)
+        .collect();
+    let nodes = first_few(kept.iter());
+    (!kept.is_empty()).then(|| {
+        format!("label {OPERANDS_LABEL}=false of nodes ({nodes}), which the API server did not let go and by which NVIDIA's operator leaves them out")
+    })
 }
 
 /// Changes labels that are due.

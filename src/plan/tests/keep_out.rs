@@ -328,7 +328,13 @@ fn a_deletion_tries_to_take_a_label_off_several_times_and_ends() {
             plan => break plan,
         }
     };
-    // A node that refuses does not keep the GpuModule.
+    // A node that refuses does not keep the GpuModule, and is named.
+    let catalogue = Catalogue::compiled_in().unwrap();
+    let stays = stays(&case.situation(now, &catalogue));
+    assert!(
+        stays.iter().any(|what| what.contains("of nodes (a, b)")),
+        "{stays:?}"
+    );
     assert_eq!((tries, end), (5, Plan::Act(Action::RemoveFinalizer)));
     assert!(now < NOW + SignedDuration::from_mins(1));
 }
