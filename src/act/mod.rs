@@ -6,6 +6,7 @@ mod discard;
 mod error;
 mod established;
 mod finalizer;
+mod module;
 mod namespace;
 pub mod nodes;
 mod prepare;
