@@ -23,8 +23,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Node, Pod, ServiceAccount};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use serde_json::json;
 use tempfile::TempDir;
 
 use self::components::Components;
@@ -220,6 +222,30 @@ impl Cluster {
                 deleted => drop(deleted?),
             }
         }
+        Ok(())
+    }
+
+    /// Serves the kind PodMonitor, which NVIDIA's chart renders where its values ask for it.
+    pub async fn serve_pod_monitors(&self) -> Result<()> {
+        let crd: CustomResourceDefinition = serde_json::from_value(json!({
+            "metadata": { "name": "podmonitors.monitoring.coreos.com" },
+            "spec": {
+                "group": "monitoring.coreos.com",
+                "scope": "Namespaced",
+                "names": { "kind": "PodMonitor", "plural": "podmonitors", "singular": "podmonitor" },
+                "versions": [{
+                    "name": "v1",
+                    "served": true,
+                    "storage": true,
+                    "schema": { "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true,
+                    } },
+                }],
+            },
+        }))?;
+        let crds: Api<CustomResourceDefinition> = Api::all(self.client());
+        crds.create(&PostParams::default(), &crd).await?;
         Ok(())
     }
 

@@ -12,9 +12,7 @@ use e2e::tools::{Tool, Tools, repository_root};
 use e2e::wait::eventually;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ListParams, PostParams};
-use serde_json::json;
+use kube::api::{Api, ListParams};
 
 use manager::{Manager, RELEASE, SOON, values_dir};
 
@@ -53,30 +51,6 @@ fn refused(cluster: &Cluster, since: Mark) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Serves the kind PodMonitor, which one of the options makes the chart render.
-async fn serve_pod_monitors(cluster: &Cluster) -> Result<()> {
-    let crd: CustomResourceDefinition = serde_json::from_value(json!({
-        "metadata": { "name": "podmonitors.monitoring.coreos.com" },
-        "spec": {
-            "group": "monitoring.coreos.com",
-            "scope": "Namespaced",
-            "names": { "kind": "PodMonitor", "plural": "podmonitors", "singular": "podmonitor" },
-            "versions": [{
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "schema": { "openAPIV3Schema": {
-                    "type": "object",
-                    "x-kubernetes-preserve-unknown-fields": true,
-                } },
-            }],
-        },
-    }))?;
-    let crds: Api<CustomResourceDefinition> = Api::all(cluster.client());
-    crds.create(&PostParams::default(), &crd).await?;
-    Ok(())
-}
-
 #[tokio::test]
 async fn helm_works_with_the_rights_of_the_service_account() -> Result<()> {
     let Some(charts) = charts().await? else {
@@ -86,7 +60,7 @@ async fn helm_works_with_the_rights_of_the_service_account() -> Result<()> {
     let (older, newer) = (chart("26.3.3"), chart("26.7.0"));
     let cluster = Cluster::start(Options::full()).await?;
     cluster.create_node(&FakeNode::new("cpu-0")).await?;
-    serve_pod_monitors(&cluster).await?;
+    cluster.serve_pod_monitors().await?;
     let manager = Manager::install(&cluster).await?;
 
     // The API server learns of new roles and bindings with a short delay.

@@ -7,9 +7,6 @@ use e2e::cluster::{AuditEvent, POOL_LABEL};
 use e2e::rbac::{CLUSTER, HOME, Own, RELEASE};
 use e2e::tools::repository_root;
 use gpu_manager::api::{ConditionType, RELEASE_NAMESPACE, State};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::Api;
-use kube::api::PostParams;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -120,31 +117,10 @@ fn options() -> Result<Value> {
     Ok(values)
 }
 
-/// Serves the kind PodMonitor, which one of the options makes the chart render.
-async fn serve_pod_monitors(lab: &Lab) -> Result<()> {
-    let crd: CustomResourceDefinition = serde_json::from_value(json!({
-        "metadata": { "name": "podmonitors.monitoring.coreos.com" },
-        "spec": {
-            "group": "monitoring.coreos.com",
-            "scope": "Namespaced",
-            "names": { "kind": "PodMonitor", "plural": "podmonitors", "singular": "podmonitor" },
-            "versions": [{
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
-            }],
-        },
-    }))?;
-    let crds: Api<CustomResourceDefinition> = Api::all(lab.cluster.client());
-    crds.create(&PostParams::default(), &crd).await?;
-    Ok(())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn every_right_of_the_operators_own_is_used_in_one_life() -> Result<()> {
     let lab = Lab::start().await?;
-    serve_pod_monitors(&lab).await?;
+    lab.cluster.serve_pod_monitors().await?;
     let start = lab.cluster.audit().mark()?;
     let mut manager = lab.manager().await?;
     lab.apply(json!({ "values": options()? })).await?;
