@@ -355,6 +355,31 @@ fn every_guide_is_in_the_sidebar_and_in_the_overview() {
     }
 }
 
+/// Words that stay small within a heading.
+const SMALL: [&str; 17] = [
+    "a", "an", "and", "as", "at", "by", "for", "from", "in", "into", "of", "on", "or", "per", "the", "to",
+    "with",
+];
+
+#[test]
+fn headings_are_in_title_case() {
+    let mut wrong = vec![];
+    for path in texts() {
+        let text = fs::read_to_string(&path).expect("a text");
+        for (_, heading) in headings(&text) {
+            let words: Vec<_> = heading.split(' ').collect();
+            let small = |(at, word): (usize, &&str)| {
+                let within = at > 0 && at + 1 < words.len();
+                word.starts_with(|first: char| first.is_lowercase()) && !(within && SMALL.contains(word))
+            };
+            if *heading != *env!("CARGO_PKG_NAME") && words.iter().enumerate().any(small) {
+                wrong.push(format!("{}: {heading}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// The anchors of the headings; a second one of the same words has a number.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
