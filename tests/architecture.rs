@@ -288,7 +288,9 @@ fn the_documentation_has_the_modules_in_their_order() {
     let page = fs::read_to_string(path).expect("the page");
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     let cells = rows.filter_map(|row| row.split(" | ").next());
-    let told: Vec<_> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let told: Vec<_> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
     assert_eq!(told, ORDER);
 }
 
