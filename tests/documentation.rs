@@ -357,6 +357,42 @@ fn every_guide_is_in_the_sidebar_and_in_the_overview() {
     }
 }
 
+/// Programs that every Linux has.
+const EVERYWHERE: [&str; 2] = ["/bin/sh", "sleep"];
+
+#[test]
+fn what_the_tests_start_is_in_the_list_of_needs() {
+    let page = read("CONTRIBUTING.md");
+    let list = page.split("You need\n").nth(1).expect("the list of needs");
+    let list = list.split("\nNo Docker").next().expect("its end").to_lowercase();
+    let needs: BTreeSet<_> = list.split(|c: char| !c.is_alphanumeric()).collect();
+    let folders = ["src", "tests", "e2e/src", "e2e/tests"];
+    let mut started = BTreeSet::new();
+    for path in folders
+        .iter()
+        .flat_map(|folder| files(&root().join(folder), "rs"))
+    {
+        let code = fs::read_to_string(&path).expect("a text");
+        let programs = code.split("Command::new(\"").skip(1);
+        started.extend(programs.filter_map(|rest| Some(rest.split('"').next()?.to_owned())));
+    }
+    assert!(started.len() > 4, "{started:?}");
+    started.retain(|program| !EVERYWHERE.contains(&program.as_str()) && !needs.contains(program.as_str()));
+    assert!(started.is_empty(), "{started:?}");
+}
+
+#[test]
+fn every_test_program_has_a_tier() {
+    let page = read("docs/contributor/testing.md");
+    for folder in ["tests", "e2e/tests"] {
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+            assert!(name == "snapshots" || page.contains(name), "{folder}/{name}");
+        }
+    }
+}
+
 /// Words that stay small within a heading.
 const SMALL: [&str; 17] = [
     "a", "an", "and", "as", "at", "by", "for", "from", "in", "into", "of", "on", "or", "per", "the", "to",
