@@ -384,11 +384,13 @@ fn what_the_tests_start_is_in_the_list_of_needs() {
 #[test]
 fn every_test_program_has_a_tier() {
     let page = read("docs/contributor/testing.md");
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let places: String = rows.filter_map(|row| row.split('|').nth(2)).collect();
     for folder in ["tests", "e2e/tests"] {
         for entry in fs::read_dir(root().join(folder)).expect("a folder") {
             let path = entry.expect("an entry").path();
             let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
-            assert!(name == "snapshots" || page.contains(name), "{folder}/{name}");
+            assert!(name == "snapshots" || places.contains(name), "{folder}/{name}");
         }
     }
 }
