@@ -1,4 +1,4 @@
-# `make` lists the targets. Rust and Go are all that is needed; no Docker, no cluster.
+# `make` lists the targets. CONTRIBUTING.md lists what they need: Rust, Go and little else, no Docker, no cluster.
 
 CARGO ?= cargo
 # VERSION, IMAGE and REPOSITORY are those of `make manifests`.

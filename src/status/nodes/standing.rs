@@ -18,7 +18,7 @@ pub enum Standing {
     Leaving,
     /// It is to take no part, or not yet: it does not count.
     Excluded(NodeReason),
-    /// Not usable, but it has just joined, and is within its time: it does not count yet.
+    /// Not usable, but it has just joined, and is within its time: it counts as a node, and is no fault.
     Starting { until: Timestamp },
     /// Not usable, and within its time.
     Rolling { until: Timestamp, why: Finding },
