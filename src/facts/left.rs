@@ -78,6 +78,8 @@ pub enum Remedy {
     Patch(Value),
     /// Kubernetes is about to remove it.
     Wait,
+    /// It stays for now, for this reason. Where that does not end, it stays.
+    Blocked(String),
 }
 
 /// The kind that a CRD declares.

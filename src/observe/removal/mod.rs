@@ -1,10 +1,13 @@
 //! Reads what a removal has to know and what is left to take away. Asked for by a decision, never watched.
 
+mod content;
 mod crds;
 mod drivers;
 mod namespace;
+mod nfd;
 mod nodes;
 mod pods;
+mod served;
 mod stack;
 
 use std::fmt::Debug;

@@ -66,7 +66,10 @@ pub(super) fn given_up(s: &Situation<'_>) -> impl Iterator<Item = String> {
         let first = Refusable::of(what, up.first()?);
         let names = first_few(up.iter().map(|leftover| &leftover.object));
         let why = s.refused.last(&first).map_or("", String::as_str);
-        Some(format!("{} ({names}), since it was refused: {why}", words(what)))
+        Some(format!(
+            "{} ({names}), since it could not be taken away: {why}",
+            words(what)
+        ))
     })
 }
 
