@@ -28,7 +28,7 @@ mod node;
 mod pod;
 
 pub use daemon_set::daemon_set;
-pub use node::node;
+pub use node::{is_leaving, node};
 pub use pod::{OPERAND_PODS, SlimPod, operand_pod};
 
 /// A revision from the labels that Helm puts on its Secret.

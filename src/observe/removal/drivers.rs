@@ -8,7 +8,7 @@ use serde_json::json;
 use super::list;
 use crate::api::STACK_DEPLOYMENT;
 use crate::drift::{Kind, ObjectRef};
-use crate::facts::{DriverChange, HelmOwner, Left, Leftover, NodeIds, Remedy, Removal};
+use crate::facts::{DriverChange, HelmOwner, Left, Leftover, MachineUpdate, NodeIds, Remedy, Removal};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline};
 use crate::observe::{nvidia, reduce};
 
@@ -87,7 +87,7 @@ pub(super) async fn upgrades(client: &Client) -> Result<Left, ApiError> {
     Ok(left)
 }
 
-/// The nodes noted that are cordoned, by NVIDIA's operator and by nobody since.
+/// The nodes noted that are cordoned, by NVIDIA's operator and by nobody since, and that nobody empties now.
 pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Result<Left, ApiError> {
     let noted = removal.map(|removal| &removal.in_driver_upgrade);
     let Some(noted) = noted.filter(|noted| !noted.is_empty()) else {
@@ -100,6 +100,7 @@ pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Resul
         noted.get(&node.name_any()) == node.uid().as_ref()
             && node.uid().is_some()
             && is_cordon_of_nvidia(node)
+            && !is_emptied(node)
     });
     Ok(Left {
         objects: theirs
@@ -125,6 +126,12 @@ fn is_cordon_of_nvidia(node: &Node) -> bool {
         fields.is_some_and(|fields| !fields.0["f:spec"]["f:unschedulable"].is_null())
     });
     of_cordon.any(|entry| entry.manager.as_deref() == Some(STACK_DEPLOYMENT))
+}
+
+/// True for a node that Gardener or the cluster autoscaler empties. Whoever drains a node that is cordoned already writes nothing by which
+/// that would show, and needs the cordon.
+fn is_emptied(node: &Node) -> bool {
+    reduce::is_leaving(node) || MachineUpdate::of(node.labels()).is_some()
 }
 
 #[cfg(test)]
@@ -173,5 +180,38 @@ mod tests {
         assert!(by_nvidia("upgrade-required", false, None));
         assert!(!by_nvidia("upgrade-required", true, None));
         assert!(!by_nvidia("upgrade-done", true, None));
+    }
+
+    #[test]
+    fn a_node_that_is_emptied_stays_cordoned() {
+        let cordoned = || node("pod-restart-required", true, None);
+        assert!(!is_emptied(&cordoned()));
+        let with = |patch: serde_json::Value| {
+            let mut value = serde_json::to_value(cordoned()).unwrap();
+            json_patch(&mut value, &patch);
+            serde_json::from_value::<Node>(value).unwrap()
+        };
+        let update = "node.machine.sapcloud.io/selected-for-update";
+        let taint = json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }]);
+        let terminating = json!([{ "type": "Terminating", "status": "True" }]);
+        for patch in [
+            json!({ "metadata": { "labels": { update: "true" } } }),
+            json!({ "metadata": { "deletionTimestamp": "2026-11-30T08:00:00Z" } }),
+            json!({ "spec": { "taints": taint } }),
+            json!({ "status": { "conditions": terminating } }),
+        ] {
+            assert!(is_emptied(&with(patch.clone())), "{patch}");
+        }
+    }
+
+    fn json_patch(value: &mut serde_json::Value, patch: &serde_json::Value) {
+        match patch {
+            serde_json::Value::Object(fields) => {
+                for (key, inner) in fields {
+                    json_patch(&mut value[key], inner);
+                }
+            }
+            leaf => *value = leaf.clone(),
+        }
     }
 }
