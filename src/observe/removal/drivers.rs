@@ -8,7 +8,9 @@ use serde_json::json;
 use super::list;
 use crate::api::STACK_DEPLOYMENT;
 use crate::drift::{Kind, ObjectRef};
-use crate::facts::{DriverChange, HelmOwner, Left, Leftover, MachineUpdate, NodeIds, Remedy, Removal};
+use crate::facts::{
+    DriverChange, HelmOwner, Left, Leftover, MOST_NOTED, MachineUpdate, NodeIds, Remedy, Removal,
+};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline};
 use crate::observe::{nvidia, reduce};
 
@@ -26,10 +28,15 @@ pub async fn unfinished_driver_upgrades(client: &Client) -> Result<NodeIds, ApiE
     let params = ListParams::default().labels(UNFINISHED);
     let what = "list the Nodes whose driver is being replaced";
     let list = deadline(API_DEADLINE, what, nodes.list(&params)).await?;
-    let unfinished = list.items.into_iter().filter(may_be_cordoned_by_nvidia);
-    Ok(unfinished
-        .map(|node| (node.name_any(), node.uid().unwrap_or_default()))
-        .collect())
+    Ok(noted(list.items))
+}
+
+/// The UIDs of those that may be cordoned, first of those that are.
+fn noted(mut unfinished: Vec<Node>) -> NodeIds {
+    unfinished.retain(may_be_cordoned_by_nvidia);
+    unfinished.sort_by_key(|node| !is_cordoned(node));
+    let uids = unfinished.iter().filter_map(ResourceExt::uid);
+    uids.take(MOST_NOTED).collect()
 }
 
 /// True where a cordon of the node is that of NVIDIA's operator, or will be. It cordons a node after its turn has come, so one that is
@@ -97,10 +104,7 @@ pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Resul
     let params = ListParams::default().fields("spec.unschedulable=true");
     let cordoned = deadline(API_DEADLINE, "list cordoned Nodes", nodes.list(&params)).await?;
     let theirs = cordoned.iter().filter(|node| {
-        noted.get(&node.name_any()) == node.uid().as_ref()
-            && node.uid().is_some()
-            && is_cordon_of_nvidia(node)
-            && !is_emptied(node)
+        node.uid().is_some_and(|uid| noted.contains(&uid)) && is_cordon_of_nvidia(node) && !is_emptied(node)
     });
     Ok(Left {
         objects: theirs
@@ -213,5 +217,26 @@ mod tests {
             }
             leaf => *value = leaf.clone(),
         }
+    }
+
+    #[test]
+    fn of_very_many_nodes_those_that_are_cordoned_are_noted() {
+        let nodes = (0..=MOST_NOTED).map(|index| {
+            let cordoned = index == MOST_NOTED;
+            let mut node = node(
+                if cordoned {
+                    "upgrade-failed"
+                } else {
+                    "upgrade-required"
+                },
+                cordoned,
+                None,
+            );
+            node.metadata.uid = Some(format!("uid-{index}"));
+            node
+        });
+        let noted = noted(nodes.collect());
+        assert_eq!(noted.len(), MOST_NOTED);
+        assert!(noted.contains(&format!("uid-{MOST_NOTED}")));
     }
 }
