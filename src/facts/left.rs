@@ -25,7 +25,7 @@ pub enum Leavings {
     Namespace,
     /// CRDs that the charts brought.
     Crds,
-    /// The operator's own rights in the namespace, where that stays.
+    /// The operator's own rights in the namespace, where that stays, and its labels on one that it did not make.
     Rights,
 }
 

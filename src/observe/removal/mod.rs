@@ -48,7 +48,7 @@ pub async fn left(
         Leavings::Hooks => stack::hooks(client, is_open).await,
         Leavings::Crds => crds::crds(client, others_nfd).await,
         Leavings::Namespace if is_open => namespace::namespace(client, namespace).await,
-        Leavings::Rights if is_open => namespace::rights(client).await,
+        Leavings::Rights if is_open => namespace::rights(client, namespace).await,
         Leavings::Pods | Leavings::Namespace | Leavings::Rights => Ok(Left::default()),
     }
 }

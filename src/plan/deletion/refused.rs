@@ -78,9 +78,9 @@ const fn words(what: Leavings) -> &'static str {
         Leavings::DriverUpgrades => "driver upgrades that are not paused",
         Leavings::Cordons => "cordons of nodes",
         Leavings::Nodes => "labels and annotations of nodes",
-        Leavings::Namespace => "the namespace",
+        Leavings::Namespace => "the namespace, which admits privileged Pods",
         Leavings::Crds => "the CRDs",
-        Leavings::Rights => "the operator's RoleBinding",
+        Leavings::Rights => "the operator's RoleBinding, and its labels of the namespace",
         Leavings::Stack | Leavings::Pods | Leavings::Hooks => "what Helm's hooks have left",
     }
 }

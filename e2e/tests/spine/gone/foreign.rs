@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::wait::eventually;
-use gpu_manager::api::{ConditionType, RELEASE_NAMESPACE};
+use gpu_manager::api::{ConditionType, RELEASE_NAMESPACE, State};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -157,6 +157,45 @@ async fn an_api_whose_server_is_away_until_it_is_known_what_it_has() -> Result<(
     ensure!(
         namespaces.get_opt(RELEASE_NAMESPACE).await?.is_none(),
         "the namespace stays"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_of_a_team_gets_back_what_it_had() -> Result<()> {
+    let lab = Lab::start().await?;
+    let namespaces = Api::<Namespace>::all(lab.cluster.client());
+    let enforce = "pod-security.kubernetes.io/enforce";
+    let namespace = json!({ "metadata": {
+        "name": RELEASE_NAMESPACE, "labels": { enforce: "restricted", "team": "a" }, "annotations": { "of-a-team": "a" },
+    }});
+    namespaces
+        .create(&PostParams::default(), &from_value(namespace)?)
+        .await?;
+    let before = namespaces.get(RELEASE_NAMESPACE).await?;
+    let _manager = lab.ready().await?;
+    let borrowed = namespaces.get(RELEASE_NAMESPACE).await?;
+    ensure!(
+        borrowed
+            .labels()
+            .get(enforce)
+            .is_some_and(|level| level == "privileged"),
+        "{:?}",
+        borrowed.labels()
+    );
+    // Another revision finds the module's own labels there.
+    lab.apply(json!({ "values": { "mig": { "strategy": "mixed" } } }))
+        .await?;
+    lab.until_revision(2).await?;
+    lab.until(State::Ready).await?;
+
+    lab.delete().await?;
+    let after = namespaces.get(RELEASE_NAMESPACE).await?;
+    ensure!(after.labels() == before.labels(), "{:?}", after.labels());
+    ensure!(
+        after.annotations() == before.annotations(),
+        "{:?}",
+        after.annotations()
     );
     Ok(())
 }
