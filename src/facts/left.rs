@@ -25,7 +25,7 @@ pub enum Leavings {
     Namespace,
     /// CRDs that the charts brought.
     Crds,
-    /// The operator's own rights in the namespace, where that stays.
+    /// The operator's own rights in the namespace, where that stays, and its labels on one that it did not make.
     Rights,
 }
 
@@ -78,6 +78,8 @@ pub enum Remedy {
     Patch(Value),
     /// Kubernetes is about to remove it.
     Wait,
+    /// It stays for now, for this reason. Where that does not end, it stays.
+    Blocked(String),
 }
 
 /// The kind that a CRD declares.

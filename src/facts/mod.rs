@@ -27,7 +27,7 @@ pub use node::{
 };
 pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
-pub use removal::{NodeIds, Removal};
+pub use removal::{MOST_NOTED, NodeIds, Removal};
 pub use stack::{
     CrdFacts, DaemonSetFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts, SurroundingNamespace,
     Surroundings,

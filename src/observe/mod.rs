@@ -38,6 +38,7 @@ pub use live::{
     read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
+pub use reduce::former_labels;
 pub use removal::{has_gpu_clusters, is_in_use, left, unfinished_driver_upgrades};
 pub use work::{gpu_work, maintenance_window};
 

@@ -61,6 +61,7 @@ fn line(leftover: &Leftover) -> String {
         Remedy::Delete => format!("delete {object}"),
         Remedy::DeleteUnused(_) => format!("delete {object}, if no object of its kind is left then"),
         Remedy::Wait => format!("wait until {object} is gone"),
+        Remedy::Blocked(why) => format!("leave {object} if it stays so: {why}"),
         Remedy::Patch(patch) => {
             let mut changes = Vec::new();
             flatten("", patch, &mut changes);
@@ -179,5 +180,10 @@ mod tests {
              spec.upgradePolicy.autoUpgrade to false"
         );
         assert_eq!(line(&leftover(Remedy::Delete)), "delete Node gpu-0");
+        let blocked = Remedy::Blocked("it is needed".to_owned());
+        assert_eq!(
+            line(&leftover(blocked)),
+            "leave Node gpu-0 if it stays so: it is needed"
+        );
     }
 }

@@ -133,7 +133,10 @@ fn progress(report: &Report<'_>) -> String {
             ..
         } => {
             let (step, doing) = on_the_way(*what, names.len(), &first_few(names.iter()));
-            (step, format!("{doing}, which is refused and tried again: {why}"))
+            (
+                step,
+                format!("{doing}, which is not possible yet and tried again: {why}"),
+            )
         }
         Plan::Wait {
             why: Wait::NamespaceTerminating,

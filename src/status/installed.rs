@@ -210,7 +210,7 @@ fn namespace_terminating(deleting: bool) -> Verdict {
 fn refused(names: &[String], why: &str) -> String {
     let names = first_few(names.iter());
     format!(
-        "the API server refuses to remove {names}, change what refuses it, an admission policy for example; it is tried again: {why}"
+        "{names} cannot be taken away: {why}; it is tried again, change what is in the way, an admission policy for example"
     )
 }
 

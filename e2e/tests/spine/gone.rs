@@ -3,6 +3,7 @@
 mod again;
 mod by_hand;
 mod crds;
+mod foreign;
 mod interrupted;
 mod kubectl;
 mod moments;

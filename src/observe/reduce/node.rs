@@ -77,7 +77,7 @@ fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
 }
 
 /// True for a node whose machine is about to be removed.
-fn is_leaving(node: &Node) -> bool {
+pub fn is_leaving(node: &Node) -> bool {
     let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     node.metadata.deletion_timestamp.is_some()
         || taints.any(|taint| taint.key == REMOVAL_TAINT)

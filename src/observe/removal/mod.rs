@@ -1,10 +1,13 @@
 //! Reads what a removal has to know and what is left to take away. Asked for by a decision, never watched.
 
+mod content;
 mod crds;
 mod drivers;
 mod namespace;
+mod nfd;
 mod nodes;
 mod pods;
+mod served;
 mod stack;
 
 use std::fmt::Debug;
@@ -45,7 +48,7 @@ pub async fn left(
         Leavings::Hooks => stack::hooks(client, is_open).await,
         Leavings::Crds => crds::crds(client, others_nfd).await,
         Leavings::Namespace if is_open => namespace::namespace(client, namespace).await,
-        Leavings::Rights if is_open => namespace::rights(client).await,
+        Leavings::Rights if is_open => namespace::rights(client, namespace).await,
         Leavings::Pods | Leavings::Namespace | Leavings::Rights => Ok(Left::default()),
     }
 }

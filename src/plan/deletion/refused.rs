@@ -66,7 +66,10 @@ pub(super) fn given_up(s: &Situation<'_>) -> impl Iterator<Item = String> {
         let first = Refusable::of(what, up.first()?);
         let names = first_few(up.iter().map(|leftover| &leftover.object));
         let why = s.refused.last(&first).map_or("", String::as_str);
-        Some(format!("{} ({names}), since it was refused: {why}", words(what)))
+        Some(format!(
+            "{} ({names}), since it could not be taken away: {why}",
+            words(what)
+        ))
     })
 }
 
@@ -75,9 +78,9 @@ const fn words(what: Leavings) -> &'static str {
         Leavings::DriverUpgrades => "driver upgrades that are not paused",
         Leavings::Cordons => "cordons of nodes",
         Leavings::Nodes => "labels and annotations of nodes",
-        Leavings::Namespace => "the namespace",
+        Leavings::Namespace => "the namespace, which admits privileged Pods",
         Leavings::Crds => "the CRDs",
-        Leavings::Rights => "the operator's RoleBinding",
+        Leavings::Rights => "the operator's RoleBinding, and its labels of the namespace",
         Leavings::Stack | Leavings::Pods | Leavings::Hooks => "what Helm's hooks have left",
     }
 }

@@ -194,9 +194,34 @@ fn what_is_refused_for_ever_is_given_up_and_named() {
         assert_eq!(gone, what == Leavings::Nodes);
         let catalogue = Catalogue::compiled_in().unwrap();
         let told = stays(&case.situation(now, &catalogue));
-        let words = "labels and annotations of nodes (CustomResourceDefinition left), since it was refused: a policy says no";
+        let words = "labels and annotations of nodes (CustomResourceDefinition left), since it could not be taken away: a policy says no";
         assert_eq!(told.contains(&words.to_owned()), gone, "{told:?}");
     }
+}
+
+#[test]
+fn what_somebody_else_may_need_is_looked_at_again_and_stays_in_the_end() {
+    let mut case = left(Leavings::Namespace, Remedy::Blocked("an API is away".to_owned()));
+    let leftover = case.observed.left[&Leavings::Namespace].objects[0].clone();
+    let mut now = NOW;
+    while case.plan_at(now) != Plan::Act(Action::RemoveFinalizer) {
+        let Plan::Act(Action::Clear { what, objects }) = case.plan_at(now) else {
+            panic!("{:?}", case.plan_at(now))
+        };
+        assert_eq!(objects, std::slice::from_ref(&leftover));
+        let thing = Refusable::of(what, &leftover);
+        case.refused.tried(thing, "an API is away".to_owned(), now, 0.0);
+        if let Plan::Wait { until, .. } = case.plan_at(now) {
+            now = until;
+        }
+    }
+    assert!(now > NOW + SignedDuration::from_secs(10), "{now}");
+    let catalogue = Catalogue::compiled_in().unwrap();
+    let told = stays(&case.situation(now, &catalogue));
+    assert!(
+        told.iter().any(|what| what.contains("an API is away")),
+        "{told:?}"
+    );
 }
 
 #[test]

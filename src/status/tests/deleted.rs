@@ -76,8 +76,8 @@ fn the_step_says_how_much_is_left_and_what_is_refused() {
     assert_eq!(status.state, State::Deleting);
     assert_eq!(
         status.description,
-        "step 7 of 8 of the removal: labels and annotations are being taken off nodes (2 left: Node a, Node b), which is refused and \
-         tried again: a policy says no"
+        "step 7 of 8 of the removal: labels and annotations are being taken off nodes (2 left: Node a, Node b), which is not \
+         possible yet and tried again: a policy says no"
     );
 }
 
