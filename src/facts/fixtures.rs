@@ -35,6 +35,7 @@ pub fn observed() -> Observed {
         existing: None,
         surroundings: Some(Surroundings {
             namespace: SurroundingNamespace::Ours,
+            departure: None,
             cluster_role: None,
         }),
         gpu_nodes: Vec::new(),

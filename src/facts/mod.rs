@@ -29,8 +29,8 @@ pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
 pub use removal::{NodeIds, Removal};
 pub use stack::{
-    CrdFacts, DaemonSetFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts, SurroundingNamespace,
-    Surroundings,
+    CrdFacts, DaemonSetFacts, Departure, DriverFacts, DriverImage, HelmOwner, HoldCause, NamespaceHold,
+    PolicyFacts, SurroundingNamespace, Surroundings,
 };
 pub use window::{MaintenanceWindow, WindowError, WindowFacts};
 pub use work::{GpuPod, PodList, WorkFacts};

@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use semver::Version;
 
-use super::Report;
 use super::conditions::{Verdict, whole_seconds};
+use super::{Report, namespace};
 use crate::api::{ConditionType, RELEASE_NAMESPACE, condition};
 use crate::desired::Desired;
 use crate::facts::{Leavings, OPERANDS_LABEL, first_few};
@@ -115,7 +115,13 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
         ),
-        Plan::AwaitRemoval { names, .. } => Verdict::no("Uninstalling", removal(&release, names)),
+        Plan::AwaitRemoval { what, names } => {
+            let held = match what {
+                Leavings::Namespace => namespace::held(report),
+                _ => String::new(),
+            };
+            Verdict::no("Uninstalling", format!("{}{held}", removal(&release, names)))
+        }
         Plan::Wait {
             why: Wait::Refused { names, why, .. },
             ..
@@ -134,7 +140,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
-        } => namespace_terminating(report.deleting.is_some()),
+        } => namespace_terminating(report),
         Plan::Wait {
             why: Wait::Step { at },
             ..
@@ -192,18 +198,17 @@ fn removal(release: &str, left: &[String]) -> String {
     format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}")
 }
 
-fn namespace_terminating(deleting: bool) -> Verdict {
-    if deleting {
-        return Verdict::no(
-            "Uninstalling",
-            format!(
-                "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
-            ),
-        );
+fn namespace_terminating(report: &Report<'_>) -> Verdict {
+    let held = namespace::held(report);
+    if report.deleting.is_some() {
+        let message = format!("Kubernetes is still removing namespace {RELEASE_NAMESPACE}{held}");
+        return Verdict::no("Uninstalling", message);
     }
     Verdict::unknown(
         "NamespaceTerminating",
-        format!("namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"),
+        format!(
+            "nothing can be installed until namespace {RELEASE_NAMESPACE}, which is being deleted, is gone{held}"
+        ),
     )
 }
 

@@ -11,6 +11,7 @@ mod driver_change;
 mod history;
 mod installed;
 mod left_out;
+mod namespace;
 mod nodes;
 mod operands;
 mod sightings;

@@ -1,6 +1,7 @@
 //! Condition `Deleted`.
 
 use super::*;
+use crate::facts::{Departure, HoldCause, NamespaceHold, SurroundingNamespace};
 
 fn pods(count: usize) -> Vec<GpuPod> {
     let pod = |number| GpuPod {
@@ -138,6 +139,53 @@ fn a_namespace_that_goes_is_the_step_of_a_removal_and_no_word_of_installing() {
     assert_eq!(case.state(), State::Error);
     let description = case.compute().status.description;
     assert!(description.contains("namespace gpu-operator"), "{description}");
+}
+
+/// A namespace that has been going since then, with one cause of each of these kinds.
+fn departing(case: &mut Case, causes: &[HoldCause]) {
+    let held_by = causes.iter().map(|cause| NamespaceHold {
+        cause: *cause,
+        message: format!("{cause:?} of Kubernetes"),
+    });
+    let around = case.observed.surroundings.as_mut().unwrap();
+    around.namespace = SurroundingNamespace::Terminating;
+    around.departure = Some(Departure {
+        since: case.now,
+        held_by: held_by.collect(),
+    });
+}
+
+#[test]
+fn a_namespace_that_stays_is_told_with_what_keeps_it_and_what_to_do() {
+    let terminating = Plan::Wait {
+        until: NOW,
+        why: Wait::NamespaceTerminating,
+    };
+    let awaited = awaits(Leavings::Namespace, &["Namespace gpu-operator"]);
+    for (deleting, plan) in [
+        (None, &terminating),
+        (Some(NOW), &terminating),
+        (Some(NOW), &awaited),
+    ] {
+        let mut case = Case::deployed(Vec::new());
+        case.deleting = deleting;
+        case.plan = plan.clone();
+        departing(&mut case, &[HoldCause::Finalizers, HoldCause::Objects]);
+        for now in [NOW, NOW + SignedDuration::from_mins(10)] {
+            case.now = now;
+            let status = case.compute().status;
+            let told = "(Finalizers of Kubernetes; Objects of Kubernetes); see that the program runs";
+            assert!(
+                status.description.contains(told),
+                "{plan:?}: {}",
+                status.description
+            );
+        }
+        // What waits for Pods has other reasons.
+        case.deleting = Some(NOW);
+        case.plan = awaits(Leavings::Pods, &["Pod a"]);
+        assert!(!case.compute().status.description.contains("of Kubernetes"));
+    }
 }
 
 #[test]
