@@ -12,7 +12,7 @@ use semver::Version;
 use serde_json::Value;
 
 use super::reduce;
-use crate::api::{GpuModule, GpuModuleStatus, RELEASE_NAME, RELEASE_NAMESPACE, STACK_CLUSTER_ROLE, STACK_DEPLOYMENT};
+use crate::api::{GpuModule, RELEASE_NAME, RELEASE_NAMESPACE, STACK_CLUSTER_ROLE, STACK_DEPLOYMENT};
 use crate::catalogue::{Chart, MinorVersion, Restarts};
 use crate::desired::{DriverId, holds_drivers, values_digest};
 use crate::facts::{
@@ -229,13 +229,13 @@ pub async fn read_existing(
     }))))
 }
 
-/// The status of a GpuModule whose spec cannot be read.
-pub async fn read_status(client: &Client, name: &str) -> Result<Option<GpuModuleStatus>, ApiError> {
+/// What can be read of a GpuModule that cannot be read as a whole.
+pub async fn read_readable(client: &Client, name: &str) -> Result<Option<GpuModule>, ApiError> {
     let kind = ApiResource::erase::<GpuModule>(&());
     let modules = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let what = format!("read GpuModule {name}");
     let object = found(deadline(API_DEADLINE, what, modules.get(name)).await)?;
-    Ok(object.and_then(|mut object| serde_json::from_value(object.data["status"].take()).ok()))
+    Ok(object.map(|object| GpuModule::readable(object.metadata, &object.data)))
 }
 
 /// Version of the API server.

@@ -34,7 +34,7 @@ use view::{Access, View};
 pub use inspect::{Inspection, inspect};
 pub use kinds::Kinds;
 pub use live::{
-    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_status,
+    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_readable,
     read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
