@@ -60,6 +60,7 @@ const ALERTS: [(&str, &[&str]); 8] = [
         "alert.neighbour",
         &[
             "ForeignRelease",
+            "ReleaseUnreadable",
             "UnmanagedStack",
             "OtherGpuModule",
             "GpuDriverModule",
