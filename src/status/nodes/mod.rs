@@ -108,7 +108,7 @@ impl<'a> Nodes<'a> {
 
     /// Nodes that are there to stay and take part.
     pub fn total(&self) -> usize {
-        self.count(|standing| !matches!(standing, Standing::Leaving | Standing::Excluded(_)))
+        self.count(Standing::counts)
     }
 
     /// Those of them whose GPUs Pods can get.
