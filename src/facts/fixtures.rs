@@ -41,6 +41,7 @@ pub fn observed() -> Observed {
         gpu_nodes: Vec::new(),
         former_gpu_nodes: Vec::new(),
         operand_pods: Some(OperandPods::default()),
+        missing_pull_secrets: None,
         policies: Vec::new(),
         drivers: Vec::new(),
         daemon_sets: Vec::new(),

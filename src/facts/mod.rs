@@ -141,6 +141,8 @@ pub struct Observed {
     pub former_gpu_nodes: Vec<NodeFacts>,
     /// Pods of NVIDIA's stack in the release's namespace; `None` while the operator has no right to see them.
     pub operand_pods: Option<OperandPods>,
+    /// Which of the Secrets that `spec.images.pullSecrets` names are not there; only there where images may not be pulled.
+    pub missing_pull_secrets: Option<Vec<String>>,
     /// All ClusterPolicies.
     pub policies: Vec<PolicyFacts>,
     /// All NVIDIADrivers.
@@ -165,6 +167,13 @@ impl Observed {
         let mut left = std::mem::take(&mut self.left);
         left.retain(|_, left| left.objects.is_empty());
         left
+    }
+
+    /// True where the stack lacks an image that may be there. Of NVIDIA's controller nobody sees why it does not run.
+    pub fn may_lack_images(&self) -> bool {
+        let mut pods = self.operand_pods.iter().flat_map(OperandPods::iter);
+        let is_installed = self.release.latest().is_some();
+        is_installed && (!self.controller_runs || pods.any(|pod| pod.state.is_refused_image()))
     }
 
     /// True where it is known which nodes there are.

@@ -229,6 +229,18 @@ pub async fn read_existing(
     }))))
 }
 
+/// Which of the Secrets of these names are not in the namespace of the release.
+pub async fn missing_secrets(client: &Client, names: &[String]) -> Result<Vec<String>, ApiError> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
+    let mut missing = Vec::new();
+    for name in names {
+        let what = format!("read Secret {RELEASE_NAMESPACE}/{name}");
+        let secret = found(deadline(API_DEADLINE, what, secrets.get_metadata(name)).await)?;
+        missing.extend(secret.is_none().then(|| name.clone()));
+    }
+    Ok(missing)
+}
+
 /// What can be read of a GpuModule that cannot be read as a whole.
 pub async fn read_readable(client: &Client, name: &str) -> Result<Option<GpuModule>, ApiError> {
     let kind = ApiResource::erase::<GpuModule>(&());

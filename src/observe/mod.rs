@@ -34,8 +34,8 @@ use view::{Access, View};
 pub use inspect::{Inspection, inspect};
 pub use kinds::Kinds;
 pub use live::{
-    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_readable,
-    read_through_helm,
+    Look, kubernetes_version, look, may_read_history, missing_secrets, read_existing, read_history,
+    read_readable, read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
 pub use removal::{has_gpu_clusters, is_in_use, left, unfinished_driver_upgrades};
@@ -164,6 +164,7 @@ impl Views {
                 .nodes
                 .select(|node| node.has_own_label() && !is_gpu_node(node)),
             operand_pods: (self.pods.access() == Access::Granted).then(|| OperandPods::new(self.pods.all())),
+            missing_pull_secrets: None,
             policies: self.policies.all(),
             drivers: self.drivers.all(),
             daemon_sets,

@@ -74,6 +74,7 @@ impl Pass<'_> {
         let Some(mandate) = (self.context.mandates)() else {
             return Ok(Published::default());
         };
+        self.read_pull_secrets().await;
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
         let deleting = self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0);
