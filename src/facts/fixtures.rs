@@ -39,6 +39,7 @@ pub fn observed() -> Observed {
             cluster_role: None,
         }),
         gpu_nodes: Vec::new(),
+        pools_without_gpu: BTreeMap::new(),
         former_gpu_nodes: Vec::new(),
         operand_pods: Some(OperandPods::default()),
         missing_pull_secrets: None,

@@ -38,6 +38,7 @@ pub use work::{GpuPod, PodList, WorkFacts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use semver::Version;
 
 use crate::catalogue::MinorVersion;
@@ -137,6 +138,8 @@ pub struct Observed {
     pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
     pub gpu_nodes: Vec<NodeFacts>,
+    /// Worker pools that have nodes and no GPU node, and when the first of these nodes was created.
+    pub pools_without_gpu: BTreeMap<String, Timestamp>,
     /// Nodes that count as such no longer and still have the module's label.
     pub former_gpu_nodes: Vec<NodeFacts>,
     /// Pods of NVIDIA's stack in the release's namespace; `None` while the operator has no right to see them.

@@ -172,7 +172,7 @@ fn judge_stack(
         .next()
         .filter(|_| !nodes.are_starting())
     else {
-        return left_out::no_such_pool(report).unwrap_or_else(|| nodes.good());
+        return left_out::judge(report, nodes.good());
     };
     let told = told
         .as_ref()
