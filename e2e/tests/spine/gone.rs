@@ -6,6 +6,7 @@ mod crds;
 mod interrupted;
 mod kubectl;
 mod moments;
+mod namespace;
 mod refused;
 mod rights;
 mod world;
