@@ -26,10 +26,12 @@ use crate::helm::RevisionStatus;
 const LABEL_HELM_CHART: &str = "helm.sh/chart";
 
 mod daemon_set;
+mod namespace;
 mod node;
 mod pod;
 
 pub use daemon_set::daemon_set;
+pub use namespace::{departure, surrounding};
 pub use node::{is_leaving, node};
 pub use pod::{OPERAND_PODS, SlimPod, operand_pod};
 

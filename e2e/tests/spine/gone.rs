@@ -7,6 +7,7 @@ mod foreign;
 mod interrupted;
 mod kubectl;
 mod moments;
+mod namespace;
 mod refused;
 mod rights;
 mod world;

@@ -28,6 +28,13 @@ pub enum Standing {
     Lost(Finding),
 }
 
+impl Standing {
+    /// True where the node is there to stay and takes part.
+    pub const fn counts(&self) -> bool {
+        !matches!(self, Self::Leaving | Self::Excluded(_))
+    }
+}
+
 /// The times that nodes are measured against.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
