@@ -61,6 +61,11 @@ pub const ANNOTATION_SPEC_DIGEST: &str = "gpu-manager.kyma-project.io/spec-diges
 /// has changed the spec.
 pub const ANNOTATION_SPEC_GENERATION: &str = "gpu-manager.kyma-project.io/spec-generation";
 
+/// Name of the Secret in which Helm keeps a revision of the release; Helm looks for it by that name.
+pub fn revision_secret(revision: u32) -> String {
+    format!("sh.helm.release.v1.{RELEASE_NAME}.v{revision}")
+}
+
 /// Annotation by which Helm marks the release an object belongs to.
 pub const HELM_RELEASE_NAME: &str = "meta.helm.sh/release-name";
 /// Annotation by which Helm marks the namespace of that release.

@@ -12,7 +12,9 @@ use semver::Version;
 use serde_json::Value;
 
 use super::reduce;
-use crate::api::{GpuModule, RELEASE_NAME, RELEASE_NAMESPACE, STACK_CLUSTER_ROLE, STACK_DEPLOYMENT};
+use crate::api::{
+    GpuModule, RELEASE_NAME, RELEASE_NAMESPACE, STACK_CLUSTER_ROLE, STACK_DEPLOYMENT, revision_secret,
+};
 use crate::catalogue::{Chart, MinorVersion, Restarts};
 use crate::desired::{DriverId, holds_drivers, values_digest};
 use crate::facts::{
@@ -63,7 +65,7 @@ async fn is_current(client: &Client, known: &History) -> Result<bool, ApiError> 
 /// A revision from the metadata of its Secret, where there is one.
 async fn read_revision(client: &Client, number: u32) -> Result<Option<Revision>, ApiError> {
     let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
-    let name = format!("sh.helm.release.v1.{RELEASE_NAME}.v{number}");
+    let name = revision_secret(number);
     let what = format!("read Secret {RELEASE_NAMESPACE}/{name}");
     let secret = found(deadline(API_DEADLINE, what, secrets.get_metadata(&name)).await)?;
     Ok(secret.as_ref().and_then(reduce::revision))

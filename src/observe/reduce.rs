@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::api::{
     ANNOTATION_FORMER_LABELS, ANNOTATION_SPEC_DIGEST, ANNOTATION_SPEC_GENERATION, HELM_RELEASE_NAME,
     HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT,
-    LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION, NodeFeatureDiscovery,
+    LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION, NodeFeatureDiscovery, revision_secret,
 };
 use crate::catalogue::DriverLayout;
 use crate::desired::DriverUpgrades;
@@ -35,12 +35,17 @@ pub use namespace::{departure, surrounding};
 pub use node::{is_leaving, node};
 pub use pod::{OPERAND_PODS, SlimPod, operand_pod};
 
-/// A revision from the labels that Helm puts on its Secret.
+/// A revision from the labels that Helm puts on its Secret. Helm itself goes by the Secret's name, so a copy under another one, as a backup
+/// may be, is none.
 pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
     let changed = last_written(&secret.metadata);
     let label = |name: &str| secret.labels().get(name);
+    let number = label("version")?.parse().ok()?;
+    if secret.name_any() != revision_secret(number) {
+        return None;
+    }
     Some(Revision {
-        number: label("version")?.parse().ok()?,
+        number,
         uid: secret.uid().unwrap_or_default(),
         status: RevisionStatus::from_label(label("status")?),
         created: secret
