@@ -32,7 +32,7 @@ mod pod;
 
 pub use daemon_set::daemon_set;
 pub use namespace::{departure, surrounding};
-pub use node::{is_leaving, node};
+pub use node::{is_leaving, node, operands};
 pub use pod::{OPERAND_PODS, SlimPod, operand_pod};
 
 /// A revision from the labels that Helm puts on its Secret. Helm itself goes by the Secret's name, so a copy under another one, as a backup

@@ -37,13 +37,7 @@ pub fn pause(
     let by_plan = match plan {
         Plan::Wait {
             until: at,
-            why:
-                Wait::Backoff
-                | Wait::ForeignOperation(_)
-                | Wait::Drivers
-                | Wait::Work
-                | Wait::NodeLabels(_)
-                | Wait::Refused { .. },
+            why: Wait::Backoff | Wait::ForeignOperation(_) | Wait::Drivers | Wait::Work | Wait::Refused { .. },
         } => until(*at),
         Plan::AwaitRemoval { .. }
         | Plan::Wait {

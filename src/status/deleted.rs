@@ -41,7 +41,7 @@ impl Deleted {
         let waits = matches!(
             plan,
             Plan::Wait {
-                why: Wait::ForeignOperation(_) | Wait::NodeLabels(_),
+                why: Wait::ForeignOperation(_),
                 ..
             }
         );
@@ -148,11 +148,7 @@ fn progress(report: &Report<'_>) -> String {
             let (step, doing) = step(Leavings::Namespace);
             (step, format!("{doing}{}", namespace::held(report)))
         }
-        Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. })
-        | Plan::Wait {
-            why: Wait::NodeLabels(_),
-            ..
-        } => (steps, "the GpuModule itself is going".to_owned()),
+        Plan::Act(Action::RemoveFinalizer) => (steps, "the GpuModule itself is going".to_owned()),
         Plan::Hold(_)
         | Plan::Wait {
             why: Wait::Backoff, ..
@@ -196,5 +192,6 @@ const fn step(what: Leavings) -> (usize, &'static str) {
         Leavings::Namespace => (8, "the namespace is going"),
         Leavings::Rights => (8, "the operator gives back its rights in the namespace"),
         Leavings::Crds => (9, "CustomResourceDefinitions are being deleted"),
+        Leavings::OwnLabels => (8, "the module's labels are being taken off nodes"),
     }
 }

@@ -8,7 +8,7 @@ use super::sightings::Sighted;
 use super::{Report, namespace, step};
 use crate::api::RELEASE_NAMESPACE;
 use crate::desired::Desired;
-use crate::facts::{Leavings, OPERANDS_LABEL, first_few};
+use crate::facts::{Leavings, first_few};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Plan, Wait};
 
@@ -99,10 +99,6 @@ fn verdict(report: &Report<'_>) -> Verdict {
             why: Wait::Refused { names, why, .. },
             ..
         } => Verdict::no("Uninstalling", refused(names, why)),
-        Plan::Wait {
-            why: Wait::NodeLabels(nodes),
-            ..
-        } => Verdict::no("Uninstalling", labels(report, nodes)),
         Plan::Hold(hold) if hold.is_about_others_stack() => {
             Verdict::no("NotInstalled", "no Helm release of the module's is there")
         }
@@ -190,15 +186,6 @@ fn refused(names: &[String], why: &str) -> String {
     format!(
         "{names} cannot be taken away: {why}; it is tried again, change what is in the way, an admission policy for example"
     )
-}
-
-/// Says why the module cannot go yet. It goes without them after some tries.
-fn labels(report: &Report<'_>, nodes: &[String]) -> String {
-    let mut tried = report.labelled.more_than(0);
-    let error = tried.find_map(|(_, error)| error.as_ref());
-    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
-    let names = first_few(nodes.iter());
-    format!("label {OPERANDS_LABEL} is still on nodes {names}, take it off if it stays{error}")
 }
 
 fn as_observed(report: &Report<'_>, release: &str) -> Verdict {

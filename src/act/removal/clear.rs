@@ -63,6 +63,18 @@ impl Actor {
                 let deleted = deadline(API_DEADLINE, format!("delete {object}"), call).await;
                 deleted.map(|_| ())
             }
+            // What an apply leaves out and the same manager had applied before is removed. The UID keeps it from making an object that is gone.
+            Remedy::Unapply => {
+                let nothing = json!({
+                    "apiVersion": object.kind.api_version,
+                    "kind": object.kind.kind,
+                    "metadata": { "name": object.name, "namespace": object.namespace, "uid": uid },
+                });
+                let (params, patch) = (PatchParams::apply(FIELD_MANAGER), Patch::Apply(nothing));
+                let call = api.patch_metadata(&object.name, &params, &patch);
+                let patched = deadline(API_DEADLINE, format!("clean {object}"), call).await;
+                patched.map(|_| ())
+            }
             Remedy::Patch(patch) => {
                 let mut patch = patch.clone();
                 patch["metadata"]["uid"] = json!(uid);

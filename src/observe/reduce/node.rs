@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use crate::api::FIELD_MANAGER;
 use crate::facts::{
@@ -114,10 +114,11 @@ fn gpu(labels: &Labels) -> GpuLabels {
     }
 }
 
-fn operands(node: &Node) -> Option<OperandsLabel> {
+/// The node's label, and whose it is.
+pub fn operands(node: &impl Resource) -> Option<OperandsLabel> {
     let value = node.labels().get(OPERANDS_LABEL)?.clone();
     let field = format!("f:{OPERANDS_LABEL}");
-    let entries = node.metadata.managed_fields.iter().flatten();
+    let entries = node.managed_fields().iter();
     let mut owners = entries.filter(|entry| {
         entry
             .fields_v1

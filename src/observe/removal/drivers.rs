@@ -35,7 +35,7 @@ pub async fn unfinished_driver_upgrades(client: &Client) -> Result<NodeIds, ApiE
 fn noted(mut unfinished: Vec<Node>) -> NodeIds {
     unfinished.retain(may_be_cordoned_by_nvidia);
     unfinished.sort_by_key(|node| !is_cordoned(node));
-    let uids = unfinished.iter().filter_map(ResourceExt::uid);
+    let uids = unfinished.into_iter().filter_map(|node| node.metadata.uid);
     uids.take(MOST_NOTED).collect()
 }
 

@@ -46,6 +46,7 @@ pub async fn left(
         Leavings::Nodes => nodes::labels(client, others_nfd.is_some()).await,
         Leavings::Pods if is_open => pods::pods(client).await,
         Leavings::Hooks => stack::hooks(client, is_open).await,
+        Leavings::OwnLabels => nodes::own_labels(client).await,
         Leavings::Crds => crds::crds(client, others_nfd).await,
         Leavings::Namespace if is_open => namespace::namespace(client, namespace).await,
         Leavings::Rights if is_open => namespace::rights(client, namespace).await,
@@ -95,12 +96,24 @@ async fn list_there(
     Ok(found(pages(&api, &what).await)?.unwrap_or_default())
 }
 
-/// The metadata of objects, however many there are.
+/// The metadata of all objects, however many there are.
 async fn pages<K>(api: &Api<K>, what: &str) -> Result<Vec<PartialObjectMeta<K>>, ApiError>
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let mut params = ListParams::default().limit(PAGE);
+    pages_of(api, ListParams::default(), what).await
+}
+
+/// The metadata of the objects that `params` select.
+async fn pages_of<K>(
+    api: &Api<K>,
+    params: ListParams,
+    what: &str,
+) -> Result<Vec<PartialObjectMeta<K>>, ApiError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut params = params.limit(PAGE);
     let mut all = Vec::new();
     loop {
         let page = deadline(API_DEADLINE, what.to_owned(), api.list_metadata(&params)).await?;

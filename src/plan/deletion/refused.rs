@@ -6,8 +6,12 @@ use crate::facts::{Remedy, first_few};
 use crate::plan::pauses::Pauses;
 use crate::plan::{Plan, Wait};
 
-/// After so many refusals, about half a minute, something is left where it is.
-const LAST_TRIES: u32 = 5;
+/// After so many refusals something is left where it is. The pauses between them are 31 s together, less up to a fifth.
+pub(in crate::plan) const LAST_TRIES: u32 = 6;
+
+/// What keeps NVIDIA's operator off a node, in words; [`crate::facts::OPERANDS_LABEL`].
+const OWN_LABELS: &str =
+    "label nvidia.com/gpu.deploy.operands=false of nodes, by which NVIDIA's operator leaves them out";
 
 /// Something on one object that is to be taken away.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +84,7 @@ const fn words(what: Leavings) -> &'static str {
         Leavings::Nodes => "labels and annotations of nodes",
         Leavings::Namespace => "the namespace, which admits privileged Pods",
         Leavings::Crds => "the CRDs",
+        Leavings::OwnLabels => OWN_LABELS,
         Leavings::Rights => "the operator's RoleBinding, and its labels of the namespace",
         Leavings::Stack | Leavings::Pods | Leavings::Hooks => "what Helm's hooks have left",
     }

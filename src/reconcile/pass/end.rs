@@ -60,7 +60,6 @@ impl Pass<'_> {
                     | Wait::Step { .. }
                     | Wait::Drivers
                     | Wait::Work
-                    | Wait::NodeLabels(_)
                     | Wait::Refused { .. },
                 ..
             } => None,

@@ -332,7 +332,7 @@ fn a_pause_does_not_turn_the_steps_back() {
         case.plan = plan;
         assert_eq!(message(&case), before);
     }
-    case.plan = wait(Wait::NodeLabels(vec!["gpu-0".to_owned()]));
+    case.plan = awaits(Leavings::OwnLabels, &["Node gpu-0"]);
     assert!(message(&case).starts_with("step 8 of 8"), "{}", message(&case));
 }
 
