@@ -3,6 +3,8 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use serde_json::json;
 
+use crate::tools::repository_root;
+
 use super::{CLUSTER, HOME, RELEASE, ReleaseRights, RuleSet, power, rights, yaml};
 
 /// One line per rule: group/resources names verbs.
@@ -243,6 +245,29 @@ fn every_right_to_write_in_the_whole_cluster_needs_words() {
     assert!(power::check(&less).unwrap_err().to_string().contains("leases"));
     less.allow("coordination.k8s.io", "leases", &[], &["create", "update"]);
     power::check(&less).unwrap();
+}
+
+#[test]
+fn every_right_to_write_in_the_roles_that_ship_has_words() {
+    let folder = repository_root().join("hack/deploy/rbac");
+    let mut rights = RuleSet::default();
+    for (file, name) in [
+        ("manager.yaml", "gpu-manager"),
+        ("release.yaml", "gpu-manager-release-cluster"),
+    ] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let roles: Vec<ClusterRole> = serde_saphyr::from_multiple(&text).unwrap();
+        // The first document is the ClusterRole that is bound in the whole cluster.
+        assert_eq!(roles[0].metadata.name.as_deref(), Some(name));
+        for rule in roles[0].rules.iter().flatten() {
+            rights.add(rule);
+        }
+    }
+    power::check(&rights).unwrap();
+    let document = std::fs::read_to_string(repository_root().join("docs/contributor/rbac.md")).unwrap();
+    for words in power::POWERS {
+        assert!(document.contains(words.can), "{words:?}");
+    }
 }
 
 #[test]
