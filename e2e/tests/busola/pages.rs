@@ -61,6 +61,7 @@ const ALERTS: [(&str, &[&str]); 8] = [
         "alert.neighbour",
         &[
             "ForeignRelease",
+            "ReleaseUnreadable",
             "UnmanagedStack",
             "OtherGpuModule",
             "GpuDriverModule",
@@ -68,7 +69,7 @@ const ALERTS: [(&str, &[&str]); 8] = [
             "NodeFeatureRulesMissing",
         ],
     ),
-    ("alert.poolNotFound", &["WorkerPoolNotFound"]),
+    ("alert.poolNotFound", &["WorkerPoolWithoutGpu"]),
     (
         "alert.drift",
         &["DriftFound", "DriftReturns", "DriftNotCorrected"],
