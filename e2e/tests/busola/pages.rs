@@ -45,6 +45,7 @@ const ALERTS: [(&str, &[&str]); 8] = [
             "RetiredChartVersion",
             "OwnedValue",
             "ContradictingValues",
+            "LineBreak",
             "TemplateText",
             "ValuesTooLarge",
             "RegistryNotAllowed",
