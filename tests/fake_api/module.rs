@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpu_manager::api::FINALIZER;
 use serde_json::json;
 
-use crate::lab::{Lab, ready_policy};
+use crate::lab::Lab;
 use crate::server::{FakeApi, GPU_MODULES, NODES, Recorded, Verb};
 
 #[tokio::test(start_paused = true)]
@@ -94,15 +94,20 @@ async fn an_object_that_cannot_be_read_and_is_deleted_keeps_its_status_and_its_w
                 "release": { "name": "gpu-operator", "namespace": "gpu-operator", "chartVersion": "26.3.3",
                     "appVersion": "v26.3.3", "revision": 4, "valuesDigest": "d" } } }),
     );
-    // What keeps the removal from its end, so that its status can be read.
-    api.put("clusterpolicies.nvidia.com", ready_policy());
+    // It keeps the removal from its end, so that the status can be read.
+    api.put(
+        "namespaces",
+        json!({ "metadata": { "name": "gpu-operator", "deletionTimestamp": "2026-11-30T08:00:00Z",
+            "finalizers": ["example.com/kept"] } }),
+    );
     let lab = Lab::start_on(api).await;
     lab.advance(Duration::from_secs(10)).await;
     let status = lab.api.status();
     assert_eq!(status["release"]["revision"], 4, "{status:#}");
     let history = status["history"].to_string();
     assert!(history.contains("before"), "{status:#}");
-    assert_eq!(lab.api.condition("Deleted")["reason"], "Removing", "{status:#}");
+    let deleted = lab.api.condition("Deleted")["message"].to_string();
+    assert!(deleted.contains("example.com/kept"), "{status:#}");
 }
 
 #[tokio::test(start_paused = true)]

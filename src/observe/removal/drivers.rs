@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::list;
