@@ -255,7 +255,7 @@ impl Server {
         let result = match (request.verb, method) {
             (Verb::Get, _) if request.path == "/version" => Ok(version()),
             (Verb::Get, _) if request.path == "/api/v1" => Ok(core_kinds()),
-            (Verb::Get, _) if ["/api", "/apis"].contains(&request.path.as_str()) => Ok(no_groups()),
+            (Verb::Get, _) if ["/api", "/apis"].contains(&request.path.as_str()) => Ok(one_empty_group()),
             (Verb::List, _) => Ok(self.store.list(request)),
             (Verb::Get, &Method::GET) => self.store.get(&request.key()).cloned().ok_or(404),
             (Verb::Patch, _) => self.store.patch(request),
@@ -277,9 +277,11 @@ fn version() -> Value {
         "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64" })
 }
 
-/// Nobody has put anything of any kind anywhere.
-fn no_groups() -> Value {
-    json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": [] })
+/// Nobody has put anything of any kind anywhere. No group at all would be no answer.
+fn one_empty_group() -> Value {
+    let version = json!({ "version": "v1", "freshness": "Current", "resources": [] });
+    json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
+        "items": [{ "metadata": { "name": "fake" }, "versions": [version] }] })
 }
 
 /// What of the core group is looked up by kind.
