@@ -24,10 +24,10 @@ impl Subject {
         let modules = Api::<DeserializeGuard<GpuModule>>::all(client.clone());
         let what = format!("read GpuModule {MODULE_NAME}");
         let read = found(deadline(API_DEADLINE, what, modules.get(MODULE_NAME)).await)?;
-        let readable = match read.map(|read| read.0) {
+        let readable = match read {
             None => None,
-            Some(Ok(module)) => Some(module),
-            Some(Err(_)) => observe::read_readable(client, MODULE_NAME).await?,
+            Some(DeserializeGuard(Ok(module))) => Some(module),
+            Some(DeserializeGuard(Err(_))) => observe::read_readable(client, MODULE_NAME).await?,
         };
         Ok(Self(readable.map(Box::new)))
     }
