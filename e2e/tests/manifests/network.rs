@@ -40,7 +40,7 @@ pub const TRAPS: &[Trap] = &[
                     files,
                     "/0/ipBlock",
                     &json!({ "cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"] }),
-                )
+                );
             },
             |files| block(files, "/1/ipBlock/cidr", &json!("fd00::/8")),
         ],
