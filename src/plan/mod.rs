@@ -41,7 +41,7 @@ use crate::nodes::NodeRules;
 
 pub use action::{Action, Cause, LeftBy, Obstacle};
 pub use adoption::{Listing, Unadopted};
-pub use attempts::{Attempts, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
+pub use attempts::{Attempts, Failure, RECORDING_FAILED, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use deletion::{Refusable, Refused, stays};
 pub use drift::DriftState;
 pub use farewell::{Farewell, farewell};
@@ -65,6 +65,10 @@ pub const ROLLBACK_TRIES: u32 = 3;
 /// After how many failed tries an uninstall goes on without NVIDIA's hook Jobs, which need a schedulable node and a
 /// pullable image.
 pub const UNINSTALL_TRIES_WITH_HOOKS: u32 = 2;
+
+/// After how many failed tries to record a release anew its objects are deleted without Helm in a removal: the chart may not be there, or
+/// somebody may forbid its Secrets.
+pub const RECORDING_TRIES: u32 = 3;
 
 /// Everything that a decision depends on.
 #[derive(Clone, Copy, Debug)]

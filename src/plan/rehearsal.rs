@@ -124,6 +124,11 @@ pub fn pretend(action: &Action, observed: &mut Observed) {
             if let Some(left) = observed.left.get_mut(what) {
                 left.objects.clear();
             }
+            if *what == Leavings::Release
+                && let Some(around) = &mut observed.surroundings
+            {
+                around.cluster_role = None;
+            }
             if *what == Leavings::Namespace
                 && let Some(around) = &mut observed.surroundings
             {

@@ -117,7 +117,7 @@ pub fn late(plan: &Plan, since: Timestamp) -> Option<Timestamp> {
                 | Wait::Step { .. }
                 // Everything else is given up before.
                 | Wait::Refused {
-                    what: Leavings::Stack | Leavings::Pods,
+                    what: Leavings::Release | Leavings::Stack | Leavings::Pods,
                     ..
                 },
             ..

@@ -35,10 +35,9 @@ impl Refusable {
 /// What was refused, each time with the reason.
 pub type Refused = Pauses<Refusable, String>;
 
-/// True where a removal ends without it. The stack itself and its Pods are never given up: what runs on the nodes would go on.
+/// True where a removal ends without it.
 pub(super) fn is_given_up(s: &Situation<'_>, what: Leavings, leftover: &Leftover) -> bool {
-    let may_stay = !matches!(what, Leavings::Stack | Leavings::Pods);
-    may_stay && s.refused.tries(&Refusable::of(what, leftover)).0 >= LAST_TRIES
+    what.may_stay() && s.refused.tries(&Refusable::of(what, leftover)).0 >= LAST_TRIES
 }
 
 /// The pause until the next try, where one of these was refused.
@@ -86,6 +85,8 @@ const fn words(what: Leavings) -> &'static str {
         Leavings::Crds => "the CRDs",
         Leavings::OwnLabels => OWN_LABELS,
         Leavings::Rights => "the operator's RoleBinding, and its labels of the namespace",
-        Leavings::Stack | Leavings::Pods | Leavings::Hooks => "what Helm's hooks have left",
+        Leavings::Release | Leavings::Stack | Leavings::Pods | Leavings::Hooks => {
+            "what Helm's hooks have left"
+        }
     }
 }

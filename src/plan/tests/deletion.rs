@@ -39,9 +39,12 @@ fn left(what: Leavings, remedy: Remedy) -> Case {
 
 #[test]
 fn the_finalizer_stays_until_nothing_is_left() {
-    let after = Leavings::ALL
-        .into_iter()
-        .filter(|what| !matches!(what, Leavings::DriverUpgrades | Leavings::Rights));
+    let after = Leavings::ALL.into_iter().filter(|what| {
+        !matches!(
+            what,
+            Leavings::DriverUpgrades | Leavings::Release | Leavings::Rights
+        )
+    });
     for what in after {
         let mut case = left(what, Remedy::Delete);
         let objects = case.observed.left[&what].objects.clone();
@@ -281,6 +284,47 @@ fn helm_has_to_know_again_what_stands_where_that_is_the_modules() {
         panic!("{:?}", case.plan())
     };
     assert!(removal.stays.is_some());
+}
+
+#[test]
+fn what_helm_cannot_be_made_to_know_goes_without_it() {
+    let mut case = left(Leavings::Release, Remedy::Delete);
+    let around = case.observed.surroundings.as_mut().unwrap();
+    around.cluster_role = Some(Some(owner(RELEASE_NAME)));
+    around.namespace = SurroundingNamespace::Ours;
+    let is_recorded = |plan: &Plan| {
+        let cause = Cause::RecordLost;
+        matches!(plan, Plan::Act(Action::Upgrade { cause: found, .. }) if *found == cause)
+    };
+    let failed = |reason| Failure {
+        reason,
+        message: "no".to_owned(),
+    };
+    let later = NOW + SignedDuration::from_hours(1);
+    for _ in 0..RECORDING_TRIES {
+        assert!(is_recorded(&case.plan_at(later)), "{:?}", case.plan_at(later));
+        // Of an API server that does not answer nothing follows.
+        case.attempts.failed(failed("ApiCallFailed"), NOW, 0.0);
+        case.attempts.failed(failed(RECORDING_FAILED), NOW, 0.0);
+    }
+    case.observed.gpu_clusters = None;
+    assert_eq!(case.plan_at(later), Plan::Read(Reading::GpuClusters));
+    case.observed.gpu_clusters = Some(true);
+    assert!(
+        is_recorded(&case.plan_at(later)),
+        "a hook has something to clean up"
+    );
+    case.observed.gpu_clusters = Some(false);
+    let cleared = |case: &Case| match case.plan_at(later) {
+        Plan::Act(Action::Clear { what, .. }) => what,
+        plan => panic!("{plan:?}"),
+    };
+    assert_eq!(cleared(&case), Leavings::Release);
+    // Driver upgrades are paused before, as ever.
+    let upgrades = left(Leavings::DriverUpgrades, Remedy::Delete).observed.left;
+    let upgrades = upgrades[&Leavings::DriverUpgrades].clone();
+    case.observed.left.insert(Leavings::DriverUpgrades, upgrades);
+    assert_eq!(cleared(&case), Leavings::DriverUpgrades);
 }
 
 #[test]

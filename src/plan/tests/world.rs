@@ -88,7 +88,10 @@ impl<'a> World<'a> {
             contents,
             now: NOW,
             is_object_lost: false,
-            remains: Leavings::ALL.into(),
+            remains: Leavings::ALL
+                .into_iter()
+                .filter(|what| *what != Leavings::Release)
+                .collect(),
             unmoved: None,
             gone: false,
             told: Vec::new(),
@@ -285,6 +288,10 @@ impl<'a> World<'a> {
                 let reason = match action {
                     Action::Uninstall { .. } => UNINSTALL_FAILED,
                     Action::Rollback { .. } => RECOVERY_FAILED,
+                    Action::Upgrade {
+                        cause: Cause::RecordLost,
+                        ..
+                    } => RECORDING_FAILED,
                     _ => "UpgradeFailed",
                 };
                 let message = "helm says no".to_owned();

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
 use crate::api::{Operation, OperationKind, Outcome};
-use crate::facts::{Left, Leftover, Remedy};
+use crate::facts::{Left, Leftover, Remedy, Surroundings};
 
 impl World<'_> {
     pub(super) fn read_left(&mut self, what: Leavings) {
@@ -16,13 +16,13 @@ impl World<'_> {
                 _ => Remedy::Delete,
             },
         };
+        let around = self.case.observed.surroundings.as_ref();
+        let remains = match what {
+            Leavings::Release => around.is_some_and(Surroundings::has_role_of_module_release),
+            what => self.remains.contains(&what),
+        };
         let left = Left {
-            objects: self
-                .remains
-                .contains(&what)
-                .then_some(leftover)
-                .into_iter()
-                .collect(),
+            objects: remains.then_some(leftover).into_iter().collect(),
             stays: Vec::new(),
         };
         self.case.observed.left.insert(what, left);
@@ -33,6 +33,10 @@ impl World<'_> {
         match self.strike() {
             Strike::None => {
                 self.remains.remove(&what);
+                if what == Leavings::Release {
+                    let around = self.case.observed.surroundings.as_mut().unwrap();
+                    around.cluster_role = None;
+                }
                 if what == Leavings::Namespace {
                     let around = self.case.observed.surroundings.as_mut().unwrap();
                     around.namespace = SurroundingNamespace::Absent;
