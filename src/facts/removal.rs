@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::told;
+
 /// Nodes by name, with their UIDs.
 pub type NodeIds = BTreeMap<String, String>;
 
@@ -29,7 +31,8 @@ pub struct Removal {
 impl Removal {
     /// What the annotation of the GpuModule with that UID says. One that is not its own, or cannot be read, says nothing: the removal begins.
     pub fn parse(annotation: &str, uid: &str) -> Option<Self> {
-        let note: Self = serde_json::from_str(annotation).ok()?;
+        let mut note: Self = serde_json::from_str(annotation).ok()?;
+        note.began = note.began.map(told);
         (note.of == uid).then_some(note)
     }
 }
@@ -54,5 +57,12 @@ mod tests {
         assert_eq!(Removal::parse(&annotation, "module"), Some(removal));
         assert_eq!(Removal::parse(&annotation, "another"), None);
         assert_eq!(Removal::parse("by hand", "module"), None);
+    }
+
+    #[test]
+    fn a_time_without_end_is_no_trap() {
+        let annotation = r#"{"began":"9999-12-30T22:00:00Z","of":"module"}"#;
+        let began = Removal::parse(annotation, "module").unwrap().began.unwrap();
+        assert!(began + jiff::SignedDuration::from_mins(20) > began);
     }
 }

@@ -7,7 +7,7 @@ use super::Report;
 use super::conditions::{Verdict, whole_seconds};
 use crate::api::{ConditionType, RELEASE_NAMESPACE, condition};
 use crate::desired::Desired;
-use crate::facts::{Leavings, OPERANDS_LABEL, first_few};
+use crate::facts::{Leavings, OPERANDS_LABEL, first_few, told};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Plan, Wait};
 
@@ -58,7 +58,8 @@ pub fn judge(report: &Report<'_>) -> Installed {
         .previous
         .and_then(|previous| condition(previous, ConditionType::Installed));
     let same = old.filter(|old| old.reason == judged.verdict.reason);
-    let since = began.unwrap_or_else(|| same.map_or(report.now, |old| old.last_transition_time.0.max(asked)));
+    let since =
+        began.unwrap_or_else(|| same.map_or(report.now, |old| told(old.last_transition_time.0).max(asked)));
     let end = not_before.max(since + limit);
     judged.overdue = report.now >= end;
     judged.recheck = Some(end);
