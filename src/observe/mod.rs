@@ -32,7 +32,7 @@ use objects::ObjectViews;
 use view::{Access, View};
 
 pub use inspect::{Inspection, inspect};
-pub use kinds::Kinds;
+pub use kinds::{Kinds, Served};
 pub use live::{
     Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_status,
     read_through_helm,

@@ -138,7 +138,7 @@ fn take_away(s: &Situation<'_>, around: &Surroundings) -> Plan {
     }
     // Helm has to know again what it is to remove.
     let ours = foreign::is_ours(s) || around.namespace == SurroundingNamespace::Ours;
-    if let (true, true, Ok(desired)) = (unrecorded::stands(s), ours, s.desired) {
+    if let (true, true, Some(desired)) = (unrecorded::stands(s), ours, s.recordable()) {
         // Nothing can be put into a namespace that goes.
         if around.namespace == SurroundingNamespace::Terminating {
             return namespace_goes(s);

@@ -48,9 +48,12 @@ struct Case {
     suspended: bool,
     upgrade_policy: UpgradePolicy,
     desired: Result<Desired, Refusal>,
+    stand_in: Option<Desired>,
     recorded: Option<ReleaseStatus>,
     observed: Observed,
+    pruned: Pruned,
     attempts: Attempts,
+    failed: bool,
     comparison_due: bool,
     interrupted: Option<Operation>,
     generation: i64,
@@ -93,9 +96,12 @@ impl Case {
             suspended: false,
             upgrade_policy: UpgradePolicy::WhenIdle,
             desired,
+            stand_in: None,
             recorded: None,
             observed: fixtures::observed(),
+            pruned: Pruned::default(),
             attempts: Attempts::default(),
+            failed: false,
             comparison_due: false,
             interrupted: None,
             generation: 1,
@@ -164,11 +170,14 @@ impl Case {
             suspended: self.suspended,
             upgrade_policy: self.upgrade_policy,
             desired: self.desired.as_ref(),
+            stand_in: self.stand_in.as_ref(),
             recorded: self.recorded.as_ref(),
             observed: &self.observed,
             catalogue,
             orphans: self.orphans.as_ref(),
+            pruned: &self.pruned,
             attempts: &self.attempts,
+            failed: self.failed,
             comparison_due: self.comparison_due,
             interrupted: self.interrupted.as_ref(),
             generation: self.generation,
@@ -392,7 +401,7 @@ fn an_uninstall_by_hand_is_given_time_and_then_undone() {
 }
 
 #[test]
-fn failures_pause_changes_but_neither_status_nor_the_end_of_a_deletion() {
+fn failures_pause_changes() {
     let mut case = Case::ours(&[RevisionStatus::Deployed, RevisionStatus::Failed]);
     case.attempts.failed(failure(), NOW, 1.0);
     let until = case.attempts.blocked_until(NOW).unwrap();
@@ -407,7 +416,34 @@ fn failures_pause_changes_but_neither_status_nor_the_end_of_a_deletion() {
 
     case.observed.release = ReleaseFacts::Read(History::default());
     case.deleting = true;
-    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
+    assert_eq!(case.plan_at(until), Plan::Act(Action::RemoveFinalizer));
+}
+
+#[test]
+fn nothing_is_tried_after_a_failure_in_the_same_pass_however_long_the_pass_takes() {
+    let hours_later = NOW + SignedDuration::from_hours(2);
+    let mut upgrade = Case::ours(&[RevisionStatus::Deployed, RevisionStatus::Failed]);
+    let mut last = Case::new();
+    (last.deleting, last.recorded) = (true, Some(recorded(1)));
+    let mut look = Case::new();
+    look.observed.surroundings = None;
+    for case in [&mut upgrade, &mut last, &mut look] {
+        assert!(matches!(case.plan(), Plan::Act(_) | Plan::Look));
+        case.attempts.failed(failure(), NOW, 1.0);
+        case.failed = true;
+        for now in [NOW, hours_later] {
+            let waits = matches!(
+                case.plan_at(now),
+                Plan::Wait {
+                    why: Wait::Backoff,
+                    ..
+                }
+            );
+            assert!(waits, "{:?}", case.plan_at(now));
+        }
+        case.failed = false;
+        assert!(matches!(case.plan_at(hours_later), Plan::Act(_) | Plan::Look));
+    }
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn namespace_terminating(deleting: bool) -> Verdict {
 fn refused(names: &[String], why: &str) -> String {
     let names = first_few(names.iter());
     format!(
-        "the API server refuses to remove {names}, change what refuses it, an admission policy for example; it is tried again: {why}"
+        "{names} cannot be removed, change what keeps that from happening, an admission policy for example; it is tried again: {why}"
     )
 }
 

@@ -401,9 +401,13 @@ fn a_revision_without_managed_fields_is_as_old_as_its_secret() {
     };
     let labels = json!({ "version": "1", "status": "deployed" });
     let name = "sh.helm.release.v1.gpu-operator.v1";
-    let dated = secret(json!({ "name": name, "labels": labels, "creationTimestamp": "2026-11-30T08:00:00Z" }));
+    let dated =
+        secret(json!({ "name": name, "labels": labels, "creationTimestamp": "2026-11-30T08:00:00Z" }));
     assert_eq!(dated.changed, at("2026-11-30T08:00:00Z"));
-    assert_eq!(secret(json!({ "name": name, "labels": labels })).changed, Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        secret(json!({ "name": name, "labels": labels })).changed,
+        Timestamp::UNIX_EPOCH
+    );
 }
 
 #[test]

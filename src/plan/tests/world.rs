@@ -24,10 +24,12 @@ pub enum Strike {
     Fails,
     /// It and the operator are killed in the middle.
     Killed,
+    /// It ends well and has changed nothing.
+    Hollow,
 }
 
 impl Strike {
-    pub const ALL: [Self; 3] = [Self::None, Self::Fails, Self::Killed];
+    pub const ALL: [Self; 4] = [Self::None, Self::Fails, Self::Killed, Self::Hollow];
 }
 
 /// A cluster, and what the operator keeps of it.
@@ -51,6 +53,8 @@ pub struct World<'a> {
     /// Of what something is left.
     pub remains: BTreeSet<Leavings>,
     unmoved: Option<u32>,
+    /// What was done in this pass and ended well.
+    done: Vec<Action>,
     gone: bool,
     /// Everything that was decided, for the message of a failed test.
     pub told: Vec<Plan>,
@@ -90,6 +94,7 @@ impl<'a> World<'a> {
             is_object_lost: false,
             remains: Leavings::ALL.into(),
             unmoved: None,
+            done: Vec::new(),
             gone: false,
             told: Vec::new(),
         }
@@ -101,12 +106,18 @@ impl<'a> World<'a> {
             self.case.comparison_due =
                 self.unmoved.is_some() && self.unmoved == self.latest().map(|latest| latest.number);
             let plan = self.case.plan_in(self.now, self.catalogue);
+            if self.is_in_vain(&plan) {
+                continue;
+            }
             self.told.push(plan.clone());
             match plan {
                 Plan::Keep => return Rest::Kept,
                 Plan::Hold(hold) => return Rest::Held(hold),
                 Plan::Wait { why: Wait::Work, .. } => return Rest::Protected,
-                Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
+                Plan::Wait { until, .. } => {
+                    self.now = until.max(self.now + SignedDuration::from_secs(1));
+                    self.begin_pass();
+                }
                 Plan::ReadManifest { revision, uid } => self.read_manifest(revision, &uid),
                 Plan::Inspect(objects) => self.inspect_objects(&objects),
                 Plan::FindOrphans(_) => self.find_orphans(),
@@ -182,7 +193,8 @@ impl<'a> World<'a> {
     /// The driver changes on the nodes, unless it is held.
     fn roll(&mut self, to: &Step) {
         if to.drivers == DriverUpgrades::AsConfigured {
-            let wanted = &self.case.desired.as_ref().unwrap().driver_id;
+            let wanted = self.case.desired.as_ref().ok().or(self.case.stand_in.as_ref());
+            let wanted = &wanted.unwrap().driver_id;
             let busy = self.busy && !self.case.deleting;
             let interrupts = busy && self.nodes_run.as_ref().is_some_and(|driver| driver != wanted);
             assert!(!interrupts, "running work is interrupted: {:#?}", self.told);
@@ -259,7 +271,7 @@ impl<'a> World<'a> {
             }
             Action::Upgrade { to, .. } => self.upgrade(to),
             Action::Rollback { to, .. } => self.rollback(*to),
-            Action::Clear { what, .. } => self.clear(*what),
+            Action::Clear { what, objects } => self.clear(*what, objects),
             Action::Uninstall { .. } => self.uninstall(),
         };
         self.case.observed.left = self.case.observed.take_cleared();
@@ -268,14 +280,14 @@ impl<'a> World<'a> {
         }
         match result {
             Ok(()) => {
-                if matches!(action, Action::Upgrade { .. }) {
-                    self.case.attempts.succeeded();
-                }
+                note(&mut self.done, action);
                 self.case.interrupted = None;
             }
             Err(Strike::Killed) => {
                 // Another process begins, with what the status says.
                 self.case.attempts = Attempts::default();
+                self.case.refused = Refused::default();
+                self.begin_pass();
                 self.case.observed.comparison = None;
                 self.case.observed.existing = None;
                 self.case.observed.left.clear();
@@ -288,12 +300,33 @@ impl<'a> World<'a> {
                     _ => "UpgradeFailed",
                 };
                 let message = "helm says no".to_owned();
-                self.case
-                    .attempts
-                    .failed(Failure { reason, message }, self.now, 0.5);
+                self.fail(Failure { reason, message });
                 self.case.interrupted = None;
             }
         }
+    }
+
+    fn begin_pass(&mut self) {
+        self.case.failed = false;
+        self.done.clear();
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.case.attempts.failed(failure, self.now, 0.5);
+        self.case.failed = true;
+    }
+
+    /// As a pass judges what it did.
+    fn is_in_vain(&mut self, plan: &Plan) -> bool {
+        let Some(failure) = in_vain(&self.done, plan) else {
+            if went_on(&self.done, plan) {
+                self.case.attempts.succeeded();
+            }
+            return false;
+        };
+        self.done.clear();
+        self.fail(failure);
+        true
     }
 
     /// Revisions that Helm sees.
@@ -333,7 +366,11 @@ impl<'a> World<'a> {
         if refused || self.undecodable.contains(&number) {
             return Err(Strike::Fails);
         }
-        let desired = self.case.desired.as_ref().unwrap();
+        if strike == Strike::Hollow {
+            return Ok(());
+        }
+        let desired = self.case.desired.as_ref().ok().or(self.case.stand_in.as_ref());
+        let desired = desired.unwrap();
         let (values, fingerprint) = match &desired.held {
             _ if *to == desired.step => (desired.values_digest.clone(), desired.fingerprint.to_string()),
             Some(held) if *to == desired.held_step() => {
@@ -357,7 +394,7 @@ impl<'a> World<'a> {
         );
         self.roll(to);
         let status = match strike {
-            Strike::None => RevisionStatus::Deployed,
+            Strike::None | Strike::Hollow => RevisionStatus::Deployed,
             Strike::Fails => RevisionStatus::Failed,
             Strike::Killed if last.is_none() => RevisionStatus::PendingInstall,
             Strike::Killed => RevisionStatus::PendingUpgrade,
@@ -395,8 +432,11 @@ impl<'a> World<'a> {
         if self.undecodable.contains(&number) {
             return Err(Strike::Fails);
         }
+        if strike == Strike::Hollow {
+            return Ok(());
+        }
         let status = match strike {
-            Strike::None => RevisionStatus::Deployed,
+            Strike::None | Strike::Hollow => RevisionStatus::Deployed,
             Strike::Fails => RevisionStatus::Failed,
             Strike::Killed => RevisionStatus::PendingRollback,
         };
@@ -418,6 +458,9 @@ impl<'a> World<'a> {
         let Some(last) = self.seen().pop() else {
             return Ok(());
         };
+        if strike == Strike::Hollow {
+            return Ok(());
+        }
         if strike != Strike::None {
             self.set(|all| {
                 for revision in all.iter_mut().filter(|revision| revision.number == last.number) {

@@ -37,7 +37,12 @@ impl Pass<'_> {
             self.memory.existing = None;
             self.context.metrics.set_last_success(self.now());
         }
-        let due = [recheck, self.memory.nfd.due(), self.memory.labelled.due(now)];
+        let due = [
+            recheck,
+            self.memory.nfd.due(),
+            self.memory.labelled.due(now),
+            self.memory.pruned.due(now),
+        ];
         let recheck = due.into_iter().flatten().min();
         let pause = plan::pause(plan, self.now(), recheck, self.memory.compare_at);
         let plan = plan.clone();
@@ -70,6 +75,7 @@ impl Pass<'_> {
         };
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
+        let undeleted = plan::undeleted(&self.situation(now));
         let deleting = self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0);
         let Computed {
             status,
@@ -82,7 +88,7 @@ impl Pass<'_> {
             removal_began: self.removal.as_ref().and_then(|removal| removal.began),
             adopt: self.module.spec.adopt_existing_release == Some(true),
             previous: self.previous(),
-            desired: self.desired.as_ref(),
+            desired: self.desired(),
             observed: &self.observed,
             plan,
             waiting: &waiting,
@@ -92,6 +98,7 @@ impl Pass<'_> {
             ended: &self.memory.ended,
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
+            undeleted: &undeleted,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             rules: self.node_rules(),
             sightings: &self.memory.sightings,
