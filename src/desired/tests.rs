@@ -32,12 +32,14 @@ fn values_of_every_version_and_mode_are_golden() {
 #[test]
 fn empty_spec_means_the_defaults_of_the_catalogue() {
     let empty = desired(json!({})).unwrap();
+    let defaults = Catalogue::compiled_in().unwrap().defaults;
+    let (branch, release) = (defaults.driver.branch, defaults.driver.installer_release);
     let spelled_out = json!({
-        "chartVersion": "26.7.0",
-        "driver": { "mode": "Precompiled", "branch": 580, "installerRelease": "1.17.0" },
+        "chartVersion": defaults.chart_version.to_string(),
+        "driver": { "mode": "Precompiled", "branch": branch.number(), "installerRelease": release },
     });
     assert_eq!(empty.values, values(spelled_out));
-    assert_eq!(empty.driver.status().branch, Some(crate::api::DriverBranch::R580));
+    assert_eq!(empty.driver.status().branch, Some(branch));
 }
 
 #[test]
@@ -320,7 +322,8 @@ fn the_newest_chart_can_carry_the_old_layout_on_the_way() {
 #[test]
 fn driver_images_are_known_by_their_beginning() {
     let prefix = |value| desired(value).unwrap().driver_image_prefix();
-    let installer = "ghcr.io/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver";
+    let defaults = Catalogue::compiled_in().unwrap().defaults.driver;
+    let installer = format!("{}/{}/driver", defaults.repository, defaults.installer_release);
     for version in ["26.7.0", "26.3.3"] {
         assert_eq!(
             prefix(json!({ "chartVersion": version, "driver": { "branch": 590 } })),

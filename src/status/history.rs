@@ -137,8 +137,14 @@ fn installed(report: &Report<'_>, earlier: &[Operation]) -> Option<String> {
     recorded.or_else(adopted).cloned()
 }
 
+/// The text, or the beginning of one that is too long, so that it can be seen that something is missing.
 fn cut(text: &str) -> String {
-    text.chars().take(MAX_MESSAGE).collect()
+    const GAP: &str = " ...";
+    if text.chars().nth(MAX_MESSAGE).is_none() {
+        return text.to_owned();
+    }
+    let head = text.chars().take(MAX_MESSAGE - GAP.len());
+    head.chain(GAP.chars()).collect()
 }
 
 /// What an action is called, the chart that it brings, and why it is done; `None` for what does nothing to the release.

@@ -85,7 +85,7 @@ async fn a_removal_passes_over_what_is_set_back_each_time() {
     );
     assert_eq!(lab.helm.count("uninstall"), 0);
     lab.advance(Duration::from_secs(40)).await;
-    assert_eq!(lab.api.requests(pauses_upgrades).len(), 5);
+    assert_eq!(lab.api.requests(pauses_upgrades).len(), 6);
     assert_eq!(lab.helm.count("uninstall"), 1, "{:#}", lab.api.status());
 }
 

@@ -26,18 +26,18 @@ pub fn in_document(document: &str, rights: &ReleaseRights) -> Result<String> {
 
 fn tables(rights: &ReleaseRights) -> Result<String> {
     let mut out = String::new();
-    head(&mut out, "ClusterRole gpu-manager, bound in the whole cluster")?;
+    head(&mut out, "ClusterRole `gpu-manager`, Bound in the Whole Cluster")?;
     own_rows(&mut out, own::CLUSTER)?;
-    head(&mut out, "Role gpu-manager, in the manager's namespace")?;
+    head(&mut out, "Role `gpu-manager`, in the Manager's Namespace")?;
     own_rows(&mut out, own::HOME)?;
     head(
         &mut out,
-        "ClusterRole gpu-manager-release-cluster, bound in the whole cluster",
+        "ClusterRole `gpu-manager-release-cluster`, Bound in the Whole Cluster",
     )?;
     chart_rows(&mut out, rights, &rights.cluster, "ClusterRole ")?;
     head(
         &mut out,
-        "ClusterRole gpu-manager-release, bound in the namespace gpu-operator",
+        "ClusterRole `gpu-manager-release`, Bound in the Namespace `gpu-operator`",
     )?;
     own_rows(&mut out, own::RELEASE)?;
     chart_rows(&mut out, rights, &rights.namespaced, "Role ")?;

@@ -60,6 +60,7 @@ const ALERTS: [(&str, &[&str]); 8] = [
         "alert.neighbour",
         &[
             "ForeignRelease",
+            "ReleaseUnreadable",
             "UnmanagedStack",
             "OtherGpuModule",
             "GpuDriverModule",
@@ -67,7 +68,7 @@ const ALERTS: [(&str, &[&str]); 8] = [
             "NodeFeatureRulesMissing",
         ],
     ),
-    ("alert.poolNotFound", &["WorkerPoolNotFound"]),
+    ("alert.poolNotFound", &["WorkerPoolWithoutGpu"]),
     (
         "alert.drift",
         &["DriftFound", "DriftReturns", "DriftNotCorrected"],

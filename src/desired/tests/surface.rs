@@ -132,10 +132,15 @@ fn a_repository_of_the_drivers_own_comes_before_the_registry() {
         "images": { "registry": "mirror.example" },
     });
     let prefix = |spec| desired(spec).unwrap().driver_image_prefix().unwrap();
-    assert_eq!(prefix(spec), "drivers.example/nv/1.17.0/driver:580-");
+    let release = Catalogue::compiled_in()
+        .unwrap()
+        .defaults
+        .driver
+        .installer_release;
+    assert_eq!(prefix(spec), format!("drivers.example/nv/{release}/driver:580-"));
     assert_eq!(
         prefix(json!({ "images": { "registry": "mirror.example" } })),
-        "mirror.example/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver:580-"
+        format!("mirror.example/gardenlinux/gardenlinux-nvidia-installer/{release}/driver:580-")
     );
 }
 

@@ -158,13 +158,6 @@ impl Pass<'_> {
     /// The GpuModule is gone.
     async fn let_go(&mut self) -> Acted {
         self.say_farewell().await;
-        let nodes = plan::labelled_nodes(&self.situation(self.now()));
-        if !nodes.is_empty() {
-            tracing::warn!(
-                ?nodes,
-                "the module is gone and has left its label on nodes that refused"
-            );
-        }
         self.context.metrics.show(None, None);
         Acted::Gone
     }

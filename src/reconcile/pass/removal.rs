@@ -4,6 +4,7 @@ use kube::ResourceExt as _;
 
 use super::steps::api_failure;
 use super::{Acted, Pass};
+use crate::act::NotCleared;
 use crate::api::{ANNOTATION_REMOVAL, GpuModule};
 use crate::facts::{Leavings, Leftover, NeighbourKind, Removal, SurroundingNamespace};
 use crate::kube_api::ApiError;
@@ -63,13 +64,13 @@ impl Pass<'_> {
         for (leftover, result) in objects.iter().zip(results) {
             let error = match result {
                 Ok(()) => None,
-                Err(error) if error.is_about_object() && !error.is_missing_right() => {
-                    tracing::warn!(object = %leftover.object, %error, "what is left cannot be taken away");
-                    Some(error.to_string())
-                }
-                Err(error) => {
+                Err(NotCleared::Api(error)) if !error.is_about_object() || error.is_missing_right() => {
                     failure.get_or_insert(error);
                     continue;
+                }
+                Err(error) => {
+                    tracing::warn!(object = %leftover.object, %error, "what is left cannot be taken away");
+                    Some(error.to_string())
                 }
             };
             self.memory
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn the_note_that_gave_up_the_rights_counts_wherever_it_is() {
         let note = |stays: bool, nodes: usize| Removal {
-            in_driver_upgrade: (0..nodes).map(|node| (node.to_string(), String::new())).collect(),
+            in_driver_upgrade: (0..nodes).map(|node| node.to_string()).collect(),
             of: "uid".to_owned(),
             stays: stays.then(Vec::new),
             ..Removal::default()

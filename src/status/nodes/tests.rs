@@ -207,6 +207,14 @@ fn every_reason_says_what_is_wrong_and_what_to_do_in_few_words() {
         (NodeReason::DriverImageMissing, ImageTrouble::Refused),
         (NodeReason::DriverNotReady, ImageTrouble::Absent),
         (NodeReason::ToolkitNotReady, ImageTrouble::Refused),
+        (
+            NodeReason::DriverImageMissing,
+            ImageTrouble::WithoutSecret("mirror".into()),
+        ),
+        (
+            NodeReason::ToolkitNotReady,
+            ImageTrouble::WithoutSecret("mirror".into()),
+        ),
         (NodeReason::DriverImageUnknown, ImageTrouble::Unknown),
     ];
     let all = plain.into_iter().chain(of_images.map(of_image));

@@ -137,3 +137,16 @@ fn what_follows_an_upgrade_in_the_same_pass_does_not_hide_it() {
     let history = case.compute().status.history;
     assert_eq!(told(&history), [pruned, upgraded(Outcome::Interrupted, 2)]);
 }
+
+#[test]
+fn a_message_that_is_too_long_is_cut_with_a_sign() {
+    let mut case = Case::deployed(vec![]);
+    let longest = "ü".repeat(256);
+    for (failure, told) in [
+        (longest.clone(), longest.clone()),
+        (format!("{longest}!"), format!("{} ...", "ü".repeat(252))),
+    ] {
+        case.ended = vec![ended(Some(&failure))];
+        assert_eq!(case.compute().status.history[0].message, told);
+    }
+}

@@ -264,7 +264,8 @@ impl Server {
         let result = match (request.verb, method) {
             (Verb::Get, _) if request.path == "/version" => Ok(version()),
             (Verb::Get, _) if request.path == "/api/v1" => Ok(core_kinds()),
-            (Verb::Get, _) if ["/api", "/apis"].contains(&request.path.as_str()) => Ok(no_groups()),
+            (Verb::Get, _) if request.path == "/api" => Ok(group_without_objects("")),
+            (Verb::Get, _) if request.path == "/apis" => Ok(group_without_objects("apps")),
             _ if request.path == "/apis/apps/v1" => Ok(apps_kinds()),
             _ if request.path == "/apis/nvidia.com/v1" => Ok(nvidia_kinds()),
             (Verb::List, _) => Ok(self.store.list(request)),
@@ -289,8 +290,10 @@ fn version() -> Value {
 }
 
 /// Nobody has put anything of any kind anywhere.
-fn no_groups() -> Value {
-    json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": [] })
+fn group_without_objects(name: &str) -> Value {
+    let versions = json!([{ "version": "v1", "resources": [], "freshness": "Current" }]);
+    json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
+        "items": [{ "metadata": { "name": name }, "versions": versions }] })
 }
 
 /// What of the core group is looked up by kind.
