@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-#
 # The image holds three things: the operator, helm, and NVIDIA's chart archives. It
 # has no shell and needs no network but the API server's.
 #

@@ -1,4 +1,4 @@
-# `make` lists the targets. Rust and Go are all that is needed; no Docker, no cluster.
+# `make` lists the targets. CONTRIBUTING.md lists what they need: Rust, Go and little else, no Docker, no cluster.
 
 CARGO ?= cargo
 # VERSION, IMAGE and REPOSITORY are those of `make manifests`.
@@ -6,7 +6,7 @@ CARGO ?= cargo
 # Given on make's command line, they reach them by themselves.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench acceptance lint crds rbac images reference diagrams generated catalogue charts manifests toolchain
+.PHONY: help demo test bench acceptance lint crds rbac images form reference diagrams generated catalogue charts manifests toolchain
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,8 +37,11 @@ crds: ## Generate crds/ from the types
 rbac: ## Generate roles, admission policy and docs/contributor/rbac.md from the charts
 	$(CARGO) run --locked --quiet --package e2e --bin rbac
 
-images: toolchain ## Generate hack/deploy/base/images.yaml from the default chart
+images: toolchain ## Generate hack/deploy/base/images.yaml from the charts that can be installed
 	$(CARGO) run --locked --quiet --package e2e --bin manifests -- images
+
+form: ## Generate the chart versions that the dashboard's form offers
+	$(CARGO) run --locked --quiet --package e2e --bin manifests -- form
 
 reference: ## Generate the tables of the GpuModule's reference from its CRD
 	$(CARGO) run --locked --quiet --package e2e --bin docs -- reference
@@ -50,12 +53,14 @@ generated: ## Check that the generated files are up to date
 	$(CARGO) run --locked --quiet --package gpu-manager -- crds | diff -u crds/operator.kyma-project.io_gpumodules.yaml -
 	$(CARGO) run --locked --quiet --package e2e --bin rbac -- --check
 	$(CARGO) run --locked --quiet --package e2e --bin manifests -- images --check
+	$(CARGO) run --locked --quiet --package e2e --bin manifests -- form --check
 	$(CARGO) run --locked --quiet --package e2e --bin docs -- --check
 
 catalogue: toolchain ## Check chart-values/ against NVIDIA's charts: digests, CRDs, images, restarts, rights, what values reach
 	CI=true $(CARGO) test --locked --package gpu-manager --lib -- catalogue:: desired::
 	CI=true $(CARGO) test --locked --package e2e --test charts --test fields --test restarts --test reach
 	CI=true $(CARGO) run --locked --quiet --package e2e --bin rbac -- --check
+	$(CARGO) run --locked --quiet --package e2e --bin manifests -- form --check
 
 charts: toolchain ## Copy the chart archives that the image needs into charts/
 	@$(CARGO) run --locked --quiet --package e2e --bin charts

@@ -44,7 +44,7 @@ pub struct Memory {
     pub removal: Option<Removal>,
     /// What the API server has refused to take away.
     pub refused: Refused,
-    /// Since when what is wrong was seen, where no object tells it.
+    /// Since when what is wrong or under way was seen, where no object tells it.
     pub sightings: Sightings,
     /// What has been done to the release and is not in the status yet, oldest first.
     pub ended: Vec<Ended>,

@@ -77,14 +77,13 @@ pub async fn reconcile(
 ) -> Result<Requeue, Error> {
     match &module.0 {
         Ok(module) => Ok(once(module, &context).await?.into()),
-        // Removal needs nothing of the spec.
+        // A removal needs little of it. Whatever else the spec says of nodes and drivers is not known, so nothing is done meanwhile.
         Err(invalid) if invalid.metadata.deletion_timestamp.is_some() => {
-            let metadata = invalid.metadata.clone();
-            let module = GpuModule {
-                metadata,
-                ..GpuModule::default()
-            };
-            Ok(once(&module, &context).await?.into())
+            let read = observe::read_readable(&context.actor.client, &module.name_any()).await?;
+            match read.filter(|read| read.uid() == module.uid()) {
+                Some(module) => Ok(remove(&module, &context).await?.into()),
+                None => Ok(Requeue::await_change()),
+            }
         }
         Err(invalid) => {
             let mut memory = context.recall(module.uid().unwrap_or_default());
@@ -119,7 +118,8 @@ async fn tell_unreadable(
 ) -> Result<(), Error> {
     tracing::warn!(error = invalid.error, "the GpuModule cannot be read");
     if memory.written.is_none() {
-        memory.written = observe::read_status(&context.actor.client, &module.name_any()).await?;
+        let read = observe::read_readable(&context.actor.client, &module.name_any()).await?;
+        memory.written = read.and_then(|read| read.status);
     }
     let generation = invalid.metadata.generation.unwrap_or_default();
     let previous = memory.written.as_ref();

@@ -283,6 +283,18 @@ fn files(folder: &Path, root: &Path, found: &mut Vec<File>) {
 }
 
 #[test]
+fn the_documentation_has_the_modules_in_their_order() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/contributor/architecture.md");
+    let page = fs::read_to_string(path).expect("the page");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    let told: Vec<_> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect();
+    assert_eq!(told, ORDER);
+}
+
+#[test]
 fn the_source_keeps_to_the_architecture() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut all = vec![];

@@ -202,10 +202,10 @@ fn each_reason_of_a_node_has_a_page_and_each_page_a_reason() {
             page.display()
         );
         assert_eq!(sections(&headings, 1), [(title, PARTS.to_vec())]);
-        assert!(
-            index.contains(&format!("| [{title}](nodes/{name}.md) |")),
-            "{title}"
-        );
+        // What it says, and whom to ask.
+        let row = format!("| [{title}](nodes/{name}.md) | ");
+        let cells = index.lines().find_map(|line| line.strip_prefix(&row));
+        assert_eq!(cells.map(|cells| cells.matches(" |").count()), Some(2), "{title}");
     }
 }
 
@@ -327,11 +327,13 @@ fn every_link_leads_somewhere() {
 
 #[test]
 fn every_guide_is_in_the_sidebar_and_in_the_overview() {
-    let guides = files(&root().join("docs/user"), "md");
-    let guides: BTreeSet<_> = guides
+    let folder = root().join("docs/user");
+    let guides: BTreeSet<_> = files(&folder, "md")
         .iter()
-        .filter(|path| path.parent() == Some(&root().join("docs/user")) && !path.ends_with("README.md"))
-        .filter_map(|path| path.file_stem()?.to_str().map(ToOwned::to_owned))
+        .filter_map(|path| Some(path.strip_prefix(&folder).ok()?.with_extension("")))
+        // The overview itself, and the pages that have a list of their own.
+        .filter(|path| *path != Path::new("README") && !path.starts_with("troubleshooting"))
+        .filter_map(|path| path.to_str().map(ToOwned::to_owned))
         .collect();
     let sidebar = read("docs/user/_sidebar.ts");
     let links = sidebar
@@ -349,10 +351,73 @@ fn every_guide_is_in_the_sidebar_and_in_the_overview() {
     for guide in guides {
         assert!(links.contains(&guide), "{guide} is not in the sidebar");
         assert!(
-            overview.contains(&format!("]({guide}.md)")),
+            guide.ends_with("/README") || overview.contains(&format!("]({guide}.md)")),
             "{guide} is not in the overview"
         );
     }
+}
+
+/// Programs that every Linux has.
+const EVERYWHERE: [&str; 2] = ["/bin/sh", "sleep"];
+
+#[test]
+fn what_the_tests_start_is_in_the_list_of_needs() {
+    let page = read("CONTRIBUTING.md");
+    let list = page.split("You need\n").nth(1).expect("the list of needs");
+    let list = list.split("\nNo Docker").next().expect("its end").to_lowercase();
+    let needs: BTreeSet<_> = list.split(|c: char| !c.is_alphanumeric()).collect();
+    let folders = ["src", "tests", "e2e/src", "e2e/tests"];
+    let mut started = BTreeSet::new();
+    for path in folders
+        .iter()
+        .flat_map(|folder| files(&root().join(folder), "rs"))
+    {
+        let code = fs::read_to_string(&path).expect("a text");
+        let programs = code.split("Command::new(\"").skip(1);
+        started.extend(programs.filter_map(|rest| Some(rest.split('"').next()?.to_owned())));
+    }
+    assert!(started.len() > 4, "{started:?}");
+    started.retain(|program| !EVERYWHERE.contains(&program.as_str()) && !needs.contains(program.as_str()));
+    assert!(started.is_empty(), "{started:?}");
+}
+
+#[test]
+fn every_test_program_has_a_tier() {
+    let page = read("docs/contributor/testing.md");
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let places: String = rows.filter_map(|row| row.split('|').nth(2)).collect();
+    for folder in ["tests", "e2e/tests"] {
+        for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().and_then(|name| name.to_str()).expect("a name");
+            assert!(name == "snapshots" || places.contains(name), "{folder}/{name}");
+        }
+    }
+}
+
+/// Words that stay small within a heading.
+const SMALL: [&str; 17] = [
+    "a", "an", "and", "as", "at", "by", "for", "from", "in", "into", "of", "on", "or", "per", "the", "to",
+    "with",
+];
+
+#[test]
+fn headings_are_in_title_case() {
+    let mut wrong = vec![];
+    for path in texts() {
+        let text = fs::read_to_string(&path).expect("a text");
+        for (_, heading) in headings(&text) {
+            let words: Vec<_> = heading.split(' ').collect();
+            let small = |(at, word): (usize, &&str)| {
+                let within = at > 0 && at + 1 < words.len();
+                word.starts_with(|first: char| first.is_lowercase()) && !(within && SMALL.contains(word))
+            };
+            if *heading != *env!("CARGO_PKG_NAME") && words.iter().enumerate().any(small) {
+                wrong.push(format!("{}: {heading}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// The anchors of the headings; a second one of the same words has a number.

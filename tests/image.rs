@@ -53,6 +53,21 @@ fn stages() -> Vec<(String, Vec<(String, String)>)> {
     stages
 }
 
+/// A directive in a comment would have another builder fetched, under a name that moves.
+#[test]
+fn the_builder_is_the_engines_own() {
+    for line in read("Dockerfile")
+        .lines()
+        .take_while(|line| line.starts_with('#'))
+    {
+        let directive = line.trim_start_matches(['#', ' ']).split_once('=');
+        assert!(
+            directive.is_none_or(|(name, _)| name.trim().contains(' ')),
+            "{line}"
+        );
+    }
+}
+
 #[test]
 fn every_base_is_pinned_by_digest() {
     let stages = stages();

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -41,11 +40,29 @@ fn steps(job: &Value) -> &[Value] {
     job["steps"].as_array().expect("steps")
 }
 
+/// What a job's token may write.
+fn written(job: &Value) -> BTreeSet<&str> {
+    let permissions = job["permissions"].as_object().expect("permissions of each job");
+    permissions
+        .iter()
+        .filter(|(_, right)| *right == "write")
+        .map(|(what, _)| what.as_str())
+        .collect()
+}
+
+/// All that a job's steps run.
+fn script(job: &Value) -> String {
+    let runs: Vec<_> = steps(job)
+        .iter()
+        .filter_map(|step| step["run"].as_str())
+        .collect();
+    runs.join("\n")
+}
+
 /// All that the steps run.
 fn commands(workflow: &Value) -> String {
-    let runs = jobs(workflow).into_iter().flat_map(|(_, job)| steps(job));
-    let runs: Vec<_> = runs.filter_map(|step| step["run"].as_str()).collect();
-    runs.join("\n")
+    let scripts: Vec<_> = jobs(workflow).into_iter().map(|(_, job)| script(job)).collect();
+    scripts.join("\n")
 }
 
 #[test]
@@ -59,18 +76,11 @@ fn nobody_has_rights_that_a_job_does_not_name() {
     for (name, workflow) in workflows() {
         assert_eq!(workflow["permissions"], serde_json::json!({}), "{name}");
         for (job, content) in jobs(&workflow) {
-            let permissions = content["permissions"]
-                .as_object()
-                .expect("permissions of each job");
-            let written: BTreeSet<&str> = permissions
-                .iter()
-                .filter(|(_, right)| *right == "write")
-                .map(|(what, _)| what.as_str())
-                .collect();
+            let written = written(content);
             let expected: &[&str] = match (name.as_str(), job.as_str()) {
                 ("release.yaml", "image") => &["packages"],
                 ("release.yaml", "publish") => &["contents", "packages"],
-                ("update.yaml", "update") => &["contents", "pull-requests"],
+                ("update.yaml", "propose") => &["contents", "pull-requests"],
                 _ => &[],
             };
             assert_eq!(written, expected.iter().copied().collect(), "{name}: {job}");
@@ -78,6 +88,56 @@ fn nobody_has_rights_that_a_job_does_not_name() {
                 content["timeout-minutes"].is_u64(),
                 "{name}: {job} may run for ever"
             );
+        }
+    }
+}
+
+/// Build scripts, and charts that nobody has looked at, are other people's programs.
+#[test]
+fn who_may_write_runs_no_program_of_the_project() {
+    for (name, workflow) in workflows() {
+        for (job, content) in jobs(&workflow) {
+            if written(content).is_empty() {
+                continue;
+            }
+            let script = script(content);
+            for word in script.split_whitespace() {
+                let program = ["make", "cargo", "go", "helm"].contains(&word) || word.starts_with("hack/");
+                assert!(!program, "{name}: {job} may write and runs {word}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_is_seen_by_the_steps_that_need_it() {
+    for (name, workflow) in workflows() {
+        let has_token = |part: &Value| {
+            let text = part.to_string();
+            text.contains("github.token") || text.contains("secrets.")
+        };
+        assert!(!has_token(&workflow["env"]), "{name}: every step has the token");
+        for (job, content) in jobs(&workflow) {
+            assert!(
+                !has_token(&content["env"]),
+                "{name}: every step of {job} has the token"
+            );
+            for step in steps(content) {
+                let run = step["run"].as_str().unwrap_or_default();
+                let needs = run.contains("gh ") || run.contains("docker login");
+                assert!(needs || !has_token(step), "{name}: {job}: {step}");
+                // `git push` takes what the checkout has kept.
+                let checkout = step["uses"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .starts_with("actions/checkout@");
+                let pushes = script(content).contains("git push");
+                let kept = step["with"]["persist-credentials"] != false;
+                assert!(
+                    !checkout || pushes || !kept,
+                    "{name}: {job} keeps the token in .git/config"
+                );
+            }
         }
     }
 }
@@ -117,14 +177,21 @@ fn what_they_call_is_there() {
     let mut called = BTreeSet::new();
     for (_, workflow) in workflows() {
         let commands = commands(&workflow);
-        let words: Vec<_> = commands.split_whitespace().collect();
-        for pair in words.windows(2).filter(|pair| pair[0] == "make") {
-            let target = pair[1].trim_end_matches(';');
-            assert!(targets.contains(target), "make {target}");
-            called.insert(target.to_owned());
+        for line in commands.lines() {
+            let words: Vec<_> = line.split_whitespace().collect();
+            for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "make") {
+                let named = words[at + 1..].iter().map(|word| word.trim_end_matches(';'));
+                for target in named.take_while(|word| word.chars().all(|c| c.is_ascii_lowercase())) {
+                    assert!(targets.contains(target), "make {target}");
+                    called.insert(target.to_owned());
+                }
+            }
         }
-        for script in words.iter().filter(|word| word.starts_with("hack/")) {
-            assert!(root().join(script).exists(), "{script}");
+        let files = commands
+            .split_whitespace()
+            .filter(|word| word.starts_with("hack/"));
+        for file in files.filter(|file| !file.contains('*')) {
+            assert!(root().join(file).exists(), "{file}");
         }
     }
     for wanted in [
@@ -134,6 +201,7 @@ fn what_they_call_is_there() {
         "charts",
         "manifests",
         "rbac",
+        "form",
         "catalogue",
     ] {
         assert!(called.contains(wanted), "nobody calls make {wanted}");
@@ -154,94 +222,55 @@ fn no_pipe_hides_a_failure() {
     }
 }
 
+fn workflow(name: &str) -> Value {
+    serde_saphyr::from_str(&read(&format!(".github/workflows/{name}"))).expect("YAML")
+}
+
 /// What `make manifests` would refuse is refused before an image is pushed, by the same line of the same file.
 #[test]
-fn a_release_without_an_entry_stops_before_its_image_is_pushed() {
-    let release = commands(&serde_saphyr::from_str(&read(".github/workflows/release.yaml")).expect("YAML"));
-    let check = release.find(r#"grep -Fqx "  - version: $VERSION" hack/deploy/release.yaml"#);
-    let push = release.find("docker push");
-    assert!(check.expect("a check") < push.expect("a push"));
+fn a_release_is_made_once_from_main_with_an_entry() {
+    let release = workflow("release.yaml");
+    let jobs = jobs(&release);
+    let first = |job: &Value| job["needs"].is_null();
+    let [(_, check)] = jobs.iter().filter(|(_, job)| first(job)).collect::<Vec<_>>()[..] else {
+        panic!("more than one job waits for nothing")
+    };
+    // Its reviewers are asked before anything runs.
+    assert_eq!(check["environment"], "release");
+    assert!(written(check).is_empty());
+    let script = script(check);
+    for refusal in [
+        r#""$GITHUB_REF" = refs/heads/main"#,
+        r#"grep -q "^version = \"$VERSION\"" Cargo.toml"#,
+        r#"grep -Fqx "  - version: $VERSION" hack/deploy/release.yaml"#,
+        "git/matching-refs/tags/$VERSION",
+        "repos/$GITHUB_REPOSITORY/releases",
+        r#"docker manifest inspect "$IMAGE:$VERSION""#,
+    ] {
+        assert!(script.contains(refusal), "{refusal}");
+    }
     let version = format!("  - version: {}", env!("CARGO_PKG_VERSION"));
     assert!(
         read("hack/deploy/release.yaml")
             .lines()
             .any(|line| line == version)
     );
+    // A registry refuses capitals, which an owner's name may have.
+    assert!(script.contains("${GITHUB_REPOSITORY,,}"));
+    assert!(!read(".github/workflows/release.yaml").contains("ghcr.io/${{"));
 }
 
-/// A folder as `hack/update.sh` finds it.
-fn checkout() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    let charts = folder.path().join("chart-values/charts");
-    fs::create_dir_all(&charts).expect("a folder");
-    fs::create_dir(folder.path().join("hack")).expect("a folder");
-    for file in ["hack/update.sh", "chart-values/defaults.yaml"] {
-        fs::copy(root().join(file), folder.path().join(file)).expect(file);
-    }
-    for entry in fs::read_dir(root().join("chart-values/charts")).expect("a folder") {
-        let entry = entry.expect("an entry");
-        fs::copy(entry.path(), charts.join(entry.file_name())).expect("a copy");
-    }
-    folder
-}
-
-#[expect(clippy::disallowed_methods, reason = "no part of the operator")]
-fn update(folder: &tempfile::TempDir, index: &str, installer: &str) -> String {
-    fs::write(folder.path().join("index.yaml"), index).expect("an index");
-    let output = Command::new("bash")
-        .arg(folder.path().join("hack/update.sh"))
-        .arg(folder.path().join("index.yaml"))
-        .arg(installer)
-        .output()
-        .expect("bash");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    String::from_utf8(output.stdout).expect("a text")
-}
-
-/// The index of a chart repository with these versions of the chart, after another chart.
-fn index(versions: &[(&str, &str)]) -> String {
-    let entry = |(version, digest): &(&str, &str)| {
-        format!("  - apiVersion: v2\n    digest: {digest}\n    name: gpu-operator\n    version: {version}\n")
-    };
-    let entries: String = versions.iter().map(entry).collect();
-    let other = "  a-chart:\n  - digest: 0\n    version: v99.0.0\n";
-    format!(
-        "apiVersion: v1\nentries:\n{other}  gpu-operator:\n{entries}  z-chart:\n  - version: v98.0.0\n    digest: 1\n"
-    )
-}
-
+/// A branch without a pull request is what a run left that failed between the two.
 #[test]
-fn what_is_new_is_proposed_and_nothing_else() {
-    let folder = checkout();
-    let (older, newer) = ("a".repeat(64), "b".repeat(64));
-    let defaults = read("chart-values/defaults.yaml");
-    let installer = defaults
-        .lines()
-        .find_map(|line| line.strip_prefix("  installerRelease: "))
-        .expect("a release");
-    let known = index(&[("v26.7.0", &older), ("v26.3.3", &newer), ("v90.0.0-rc.1", &newer)]);
-    assert_eq!(update(&folder, &known, installer), "");
-
-    let found = update(
-        &folder,
-        &index(&[("v26.7.0", &older), ("v26.11.1", &newer)]),
-        "v9.9.9",
-    );
-    assert!(
-        found.contains("chart 26.11.1") && found.contains("release 9.9.9"),
-        "{found}"
-    );
-    let read = |file: &str| fs::read_to_string(folder.path().join(file)).expect(file);
-    let chart = read("chart-values/charts/26.11.1.yaml");
-    for line in [
-        "version: 26.11.1",
-        &format!("sha256: {newer}"),
-        "upgradesFrom: \"26.7\"",
-    ] {
-        assert!(chart.lines().any(|found| found == line), "{line} in {chart}");
+fn a_change_counts_as_proposed_once_there_is_a_pull_request() {
+    let update = workflow("update.yaml");
+    let propose = script(&update["jobs"]["propose"]);
+    let asked = propose.find(r#"gh pr list --head "$branch" --state all"#);
+    assert!(asked.expect("a question") < propose.find("git push --force").expect("a push"));
+    assert!(!propose.contains("git ls-remote"));
+    // Each by itself: what the one breaks must not hide the other.
+    for job in ["try", "propose"] {
+        let what = &update["jobs"][job]["strategy"]["matrix"]["what"];
+        assert_eq!(what, &serde_json::json!(["chart", "installer"]), "{job}");
     }
-    assert!(read("chart-values/defaults.yaml").contains("installerRelease: 9.9.9"));
-    // Known by now.
-    assert_eq!(update(&folder, &index(&[("v26.11.1", &newer)]), "9.9.9"), "");
 }

@@ -15,5 +15,11 @@ export default [
     collapsed: true,
     items: [{ text: 'GpuModule', link: './resources/06-10-gpumodule-cr' }],
   },
+  {
+    text: 'Tutorials',
+    link: './tutorials/README',
+    collapsed: true,
+    items: [{ text: 'First GPU Pod in 30 Minutes', link: './tutorials/01-10-first-gpu-pod' }],
+  },
   { text: 'Troubleshooting', link: './troubleshooting/README' },
 ];

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use gpu_manager::catalogue::{Catalogue, Stage};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -48,8 +49,8 @@ impl Charts {
     /// Finds the archives of all `versions`, for example `26.7.0`, in one place.
     ///
     /// The digests are not checked here; the operator does that before each use.
-    pub async fn find(tools: &Tools, versions: &[&str]) -> Result<Self> {
-        match Self::search(tools, versions).await? {
+    pub async fn find(tools: &Tools, versions: &[impl AsRef<str>]) -> Result<Self> {
+        match Self::search(tools, &texts(versions)).await? {
             Ok(charts) => Ok(charts),
             Err(reason) => {
                 warn("USING THE PROJECT'S STAND-IN CHART INSTEAD", &reason);
@@ -60,8 +61,8 @@ impl Charts {
 
     /// Finds NVIDIA's archives for `what`, which would prove nothing with the stand-in. `None` where they cannot be
     /// had: `what` must be left out then, which is said here.
-    pub async fn nvidia(tools: &Tools, versions: &[&str], what: &str) -> Result<Option<Self>> {
-        match Self::search(tools, versions).await? {
+    pub async fn nvidia(tools: &Tools, versions: &[impl AsRef<str>], what: &str) -> Result<Option<Self>> {
+        match Self::search(tools, &texts(versions)).await? {
             Ok(charts) => Ok(Some(charts)),
             Err(reason) => {
                 warn(&format!("{} IS LEFT OUT", what.to_uppercase()), &reason);
@@ -90,10 +91,10 @@ impl Charts {
     /// Packages the stand-in chart under each of `versions`.
     ///
     /// The archives of one version are equal byte for byte, so their digest can be relied on.
-    pub async fn stand_in(tools: &Tools, versions: &[&str]) -> Result<Self> {
+    pub async fn stand_in(tools: &Tools, versions: &[impl AsRef<str>]) -> Result<Self> {
         let temporary = tempfile::Builder::new().prefix("gpu-manager-charts-").tempdir()?;
         let chart = repository_root().join("e2e/charts/gpu-operator");
-        for version in versions.iter().map(|version| with_v(version)) {
+        for version in texts(versions).into_iter().map(with_v) {
             let mut helm = helm(tools, temporary.path());
             helm.arg("package")
                 .arg(&chart)
@@ -141,6 +142,21 @@ impl Charts {
     pub fn archive(&self, version: &str) -> PathBuf {
         self.dir.join(file_name(version))
     }
+}
+
+/// Versions of the charts that the catalogue knows and that may still be on a cluster, oldest first.
+pub fn known_versions() -> Result<Vec<String>> {
+    let catalogue = Catalogue::compiled_in()?;
+    let mut charts: Vec<_> = catalogue
+        .charts()
+        .filter(|chart| chart.stage != Stage::Retired)
+        .collect();
+    charts.sort_by(|a, b| a.version.cmp(&b.version));
+    Ok(charts.iter().map(|chart| chart.version.to_string()).collect())
+}
+
+fn texts(versions: &[impl AsRef<str>]) -> Vec<&str> {
+    versions.iter().map(AsRef::as_ref).collect()
 }
 
 fn with_v(version: &str) -> String {

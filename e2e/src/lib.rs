@@ -18,4 +18,5 @@ pub mod rbac;
 pub mod render;
 pub mod simulated;
 pub mod tools;
+pub mod update;
 pub mod wait;

@@ -94,9 +94,12 @@ impl Tools {
 
     /// The path of one binary, without building the others.
     pub fn only(tool: Tool) -> Result<PathBuf> {
-        let tools =
-            build::ensure(&[tool]).with_context(|| format!("{} is not available", tool.file_name()))?;
-        Ok(tools.path(tool))
+        Ok(Self::with(tool)?.path(tool))
+    }
+
+    /// One binary for who needs no other: theirs are not built.
+    pub fn with(tool: Tool) -> Result<Self> {
+        build::ensure(&[tool]).with_context(|| format!("{} is not available", tool.file_name()))
     }
 
     /// The path of one binary.

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::process::Output;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::charts::{Charts, Origin};
+use e2e::charts::{Charts, Origin, known_versions};
 use e2e::cluster::{Cluster, FakeNode, Options};
 use e2e::tools::{Tool, Tools};
 use gpu_manager::catalogue::Catalogue;
+use semver::Version;
 use serde_json::Value;
-
-const VERSIONS: [&str; 3] = ["26.7.0", "26.3.3", "25.10.1"];
 
 const RELEASE: [&str; 4] = [
     "gpu-operator",
@@ -67,15 +66,16 @@ async fn objects(tools: &Tools, archive: &std::path::Path) -> Result<BTreeSet<St
 #[tokio::test]
 async fn the_stand_in_has_no_object_that_nvidias_chart_lacks() -> Result<()> {
     let tools = Tools::ensure()?;
-    let nvidia = Charts::find(&tools, &VERSIONS).await?;
-    let stand_in = Charts::stand_in(&tools, &VERSIONS).await?;
+    let versions = known_versions()?;
+    let nvidia = Charts::find(&tools, &versions).await?;
+    let stand_in = Charts::stand_in(&tools, &versions).await?;
     assert_eq!(stand_in.origin(), Origin::StandIn);
-    for version in VERSIONS {
+    for version in &versions {
         let ours = objects(&tools, &stand_in.archive(version)).await?;
         let theirs = objects(&tools, &nvidia.archive(version)).await?;
         let mut more: BTreeSet<_> = ours.difference(&theirs).cloned().collect();
         // This CRD came with 26.7; the stand-in has the same CRDs in every version.
-        if version != "26.7.0" {
+        if Version::parse(version)? < Version::new(26, 7, 0) {
             more.remove("\"CustomResourceDefinition\" \"gpuclusters.nvidia.com\"");
         }
         assert!(more.is_empty(), "{version}: {more:?}");
@@ -87,16 +87,17 @@ async fn the_stand_in_has_no_object_that_nvidias_chart_lacks() -> Result<()> {
 #[tokio::test]
 async fn the_catalogue_names_the_crds_of_each_chart() -> Result<()> {
     let tools = Tools::ensure()?;
+    let versions = known_versions()?;
     let charts = [
-        Charts::nvidia(&tools, &VERSIONS, "the test of the CRDs' names").await?,
-        Some(Charts::stand_in(&tools, &VERSIONS).await?),
+        Charts::nvidia(&tools, &versions, "the test of the CRDs' names").await?,
+        Some(Charts::stand_in(&tools, &versions).await?),
     ];
     for charts in charts.into_iter().flatten() {
         let catalogue = match charts.catalogue() {
             Some(folder) => Catalogue::from_folder(folder)?,
             None => Catalogue::compiled_in()?,
         };
-        for version in VERSIONS {
+        for version in &versions {
             let archive = charts.archive(version);
             let archive = archive.to_str().context("a path that is no text")?;
             let text = printed(&helm(&tools, None, &["show", "crds", archive]).await?)?;

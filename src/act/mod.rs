@@ -36,6 +36,7 @@ pub use chart::{ChartError, ChartFolder};
 pub use crds::CrdError;
 pub use error::ActError;
 pub use reapply::Reapplied;
+pub use removal::NotCleared;
 
 /// Revisions that Helm keeps; each is a Secret of about 115 KB.
 const HISTORY_MAX: u32 = 5;

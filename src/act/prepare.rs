@@ -13,7 +13,7 @@ impl Actor {
     pub(super) async fn open_namespace(&self, subject: &Subject<'_>) -> Result<(), ApiError> {
         // Somebody else's namespace is left as it is until it is known that no release of theirs is in it.
         if subject.namespace_is_ours {
-            namespace::apply(&self.client, true).await?;
+            namespace::make(&self.client).await?;
         }
         namespace::bind_role(&self.client, &self.own_namespace).await?;
         namespace::await_rights(&self.client).await
@@ -37,7 +37,7 @@ impl Actor {
     pub(super) async fn prepare_namespace(&self, subject: &Subject<'_>) -> Result<(), ApiError> {
         self.open_namespace(subject).await?;
         if !subject.namespace_is_ours {
-            namespace::apply(&self.client, false).await?;
+            namespace::borrow(&self.client).await?;
         }
         Ok(())
     }

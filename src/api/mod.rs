@@ -13,6 +13,7 @@ mod nfd;
 mod nodes;
 mod operands;
 mod pools;
+mod readable;
 mod status;
 
 pub use bounded::{DriverBranch, UnknownBranch};

@@ -53,11 +53,18 @@ pub const KYMA_MODULE: &str = "gpu";
 pub const ANNOTATION_RECONCILE_AT: &str = "gpu-manager.kyma-project.io/reconcile-at";
 /// Annotation on the `GpuModule`: its removal has begun, with what has to be known until its end.
 pub const ANNOTATION_REMOVAL: &str = "gpu-manager.kyma-project.io/removal";
+/// Annotation on a namespace that the module did not make: the values that labels had there before it set them, as a JSON object.
+pub const ANNOTATION_FORMER_LABELS: &str = "gpu-manager.kyma-project.io/former-labels";
 /// Annotation on CRDs that the operator applied: SHA-256 of the applied spec.
 pub const ANNOTATION_SPEC_DIGEST: &str = "gpu-manager.kyma-project.io/spec-digest";
 /// Annotation on CRDs that the operator applied: the generation that the spec then had. A later one means that somebody else
 /// has changed the spec.
 pub const ANNOTATION_SPEC_GENERATION: &str = "gpu-manager.kyma-project.io/spec-generation";
+
+/// Name of the Secret in which Helm keeps a revision of the release; Helm looks for it by that name.
+pub fn revision_secret(revision: u32) -> String {
+    format!("sh.helm.release.v1.{RELEASE_NAME}.v{revision}")
+}
 
 /// Annotation by which Helm marks the release an object belongs to.
 pub const HELM_RELEASE_NAME: &str = "meta.helm.sh/release-name";

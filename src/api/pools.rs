@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::status::is_zero;
+
 /// Most worker pools in the status.
 pub const MAX_POOLS: usize = 50;
 
@@ -25,8 +27,11 @@ pub struct WorkerPoolStatus {
     /// Name of the pool (label worker.gardener.cloud/pool); (none) stands for nodes without one.
     #[schemars(length(max = MAX_TEXT))]
     pub name: String,
-    /// GPU nodes in it.
+    /// GPU nodes in it, those that are left out too.
     pub nodes: u32,
+    /// Those of them that take part, as in gpuNodes.total; absent where none does.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub participating: u32,
     /// Those of them on which a Pod can get a GPU now.
     pub usable: u32,
     /// GPUs that its nodes announce.

@@ -145,7 +145,7 @@ pub struct AdoptionStatus {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-const fn is_zero(number: &u32) -> bool {
+pub(super) const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
@@ -222,7 +222,7 @@ pub struct DriverStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuNodesStatus {
-    /// Nodes with an NVIDIA GPU.
+    /// GPU nodes that take part: neither left out nor on a machine that is being removed.
     pub total: u32,
     /// Those of them on which a Pod can get a GPU now.
     pub usable: u32,

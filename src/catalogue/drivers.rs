@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::GardenLinuxVersion;
+use super::{DriverDefaults, GardenLinuxVersion};
 use crate::api::DriverBranch;
 
 /// The support matrix.
@@ -19,7 +19,7 @@ pub struct DriverMatrix {
     pub architectures: Vec<String>,
     /// Kernels that there are drivers for.
     pub kernel_flavours: Vec<KernelFlavour>,
-    /// Full versions of the drivers, one of each branch.
+    /// Full versions of the drivers, one of each branch that the installer still has.
     pub drivers: Vec<String>,
     /// Versions of Garden Linux.
     pub garden_linux: Vec<GardenLinuxLine>,
@@ -68,8 +68,9 @@ impl DriverMatrix {
     }
 
     /// What contradicts the rest of the catalogue or itself.
-    pub(super) fn complaint(&self, default_release: &str) -> Option<String> {
-        if self.installer_release != default_release {
+    pub(super) fn complaint(&self, default: &DriverDefaults) -> Option<String> {
+        let default_release = &default.installer_release;
+        if &self.installer_release != default_release {
             let own = &self.installer_release;
             return Some(format!(
                 "drivers.yaml is of installer release {own}, while the default is {default_release}"
@@ -77,7 +78,10 @@ impl DriverMatrix {
         }
         for branch in DriverBranch::ALL {
             let drivers = self.drivers.iter().map(|version| branch_of(version));
-            if drivers.filter(|found| *found == Some(branch)).count() != 1 {
+            let count = drivers.filter(|found| *found == Some(branch)).count();
+            // The installer gives branches up, while GpuModules that name them stay readable.
+            let given_up = count == 0 && branch != default.branch;
+            if count != 1 && !given_up {
                 return Some(format!("drivers.yaml must have one driver of branch {branch}"));
             }
         }

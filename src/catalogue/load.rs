@@ -113,8 +113,7 @@ impl Catalogue {
             instance_types: file("instance-types.yaml")?.parse()?,
             charts: by_version,
         };
-        let release = &catalogue.defaults.driver.installer_release;
-        let complaint = catalogue.drivers.complaint(release);
+        let complaint = catalogue.drivers.complaint(&catalogue.defaults.driver);
         if let Some(complaint) = complaint.or_else(|| catalogue.instance_types.complaint()) {
             return Err(CatalogueError::Inconsistent(complaint));
         }

@@ -12,7 +12,12 @@ fn compiled_in_catalogue_offers_the_documented_versions() {
         .into_iter()
         .map(ToString::to_string)
         .collect();
-    assert_eq!(offered, ["26.7.0", "26.3.3"]);
+    let mut newest_first: Vec<_> = catalogue.installable();
+    newest_first.sort_by(|a, b| b.cmp(a));
+    assert_eq!(catalogue.installable(), newest_first);
+    for documented in ["26.7.0", "26.3.3"] {
+        assert!(offered.iter().any(|version| version == documented), "{offered:?}");
+    }
     assert_eq!(catalogue.default_chart().unwrap().version, Version::new(26, 7, 0));
     assert_eq!(
         catalogue.chart(&Version::new(25, 10, 1)).unwrap().stage,
@@ -123,23 +128,39 @@ fn minor_versions_are_ordered_by_number() {
 fn contradicting_drivers_and_instance_types_are_refused() {
     let (folder, chart) = folder_without_charts();
     std::fs::write(folder.path().join("charts/26.7.0.yaml"), chart).unwrap();
+    // Releases come and go; the test must not name one.
+    let known = Catalogue::compiled_in().unwrap();
+    let (defaults, matrix) = (&known.defaults.driver, &known.drivers);
+    let release = &matrix.installer_release;
+    let driver = matrix.driver(defaults.branch).unwrap();
+    let systems: Vec<_> = matrix
+        .garden_linux
+        .iter()
+        .flat_map(|line| &line.versions)
+        .collect();
+    let (first, second) = (systems[0].to_string(), format!("- {}", systems[1]));
     for (file, from, to, complaint) in [
         (
             "drivers.yaml",
-            "installerRelease: 1.17.0",
-            "installerRelease: 1.18.0",
-            "while the default is 1.17.0",
-        ),
-        ("drivers.yaml", "- 580.178.04", "- 590.178.04", "branch 580"),
-        (
-            "drivers.yaml",
-            "- 2150.8.0",
-            "- 2150.9",
-            "Garden Linux 2150.9.0 twice",
+            &*format!("installerRelease: {release}"),
+            "installerRelease: 99.0.0",
+            &*format!("while the default is {release}"),
         ),
         (
             "drivers.yaml",
-            "- 2150.8.0",
+            &*format!("- {driver}"),
+            "- 999.1.1",
+            &*format!("branch {}", defaults.branch),
+        ),
+        (
+            "drivers.yaml",
+            &second,
+            &*format!("- {first}"),
+            &*format!("Garden Linux {first} twice"),
+        ),
+        (
+            "drivers.yaml",
+            &second,
             "- today",
             "not a version of Garden Linux",
         ),
@@ -160,6 +181,27 @@ fn contradicting_drivers_and_instance_types_are_refused() {
         assert!(error.contains(complaint), "{to}: {error}");
         std::fs::write(&path, text).unwrap();
     }
+}
+
+#[test]
+fn the_installer_may_give_a_branch_up() {
+    let (folder, chart) = folder_without_charts();
+    std::fs::write(folder.path().join("charts/26.7.0.yaml"), chart).unwrap();
+    let known = Catalogue::compiled_in().unwrap();
+    let (default, matrix) = (known.defaults.driver.branch, &known.drivers);
+    let other = DriverBranch::ALL
+        .into_iter()
+        .find(|branch| *branch != default)
+        .unwrap();
+    let path = folder.path().join("drivers.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let without = |branch| {
+        let driver = format!("  - {}\n", matrix.driver(branch).unwrap());
+        std::fs::write(&path, text.replace(&driver, "")).unwrap();
+        Catalogue::from_folder(folder.path())
+    };
+    assert_eq!(without(other).unwrap().drivers.driver(other), None);
+    assert!(without(default).is_err());
 }
 
 #[test]

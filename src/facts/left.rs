@@ -25,13 +25,15 @@ pub enum Leavings {
     Namespace,
     /// CRDs that the charts brought.
     Crds,
-    /// The operator's own rights in the namespace, where that stays.
+    /// The module's label that keeps NVIDIA's operator off a node.
+    OwnLabels,
+    /// The operator's own rights in the namespace, where that stays, and its labels on one that it did not make.
     Rights,
 }
 
 impl Leavings {
     /// Every kind of thing.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::DriverUpgrades,
         Self::Cordons,
         Self::Stack,
@@ -40,6 +42,7 @@ impl Leavings {
         Self::Nodes,
         Self::Namespace,
         Self::Crds,
+        Self::OwnLabels,
         Self::Rights,
     ];
 }
@@ -76,8 +79,12 @@ pub enum Remedy {
     DeleteUnused(InstanceKind),
     /// The object is changed by this JSON merge patch.
     Patch(Value),
+    /// What the module has applied to the object is taken off, and nothing of anybody else's.
+    Unapply,
     /// Kubernetes is about to remove it.
     Wait,
+    /// It stays for now, for this reason. Where that does not end, it stays.
+    Blocked(String),
 }
 
 /// The kind that a CRD declares.

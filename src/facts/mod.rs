@@ -27,10 +27,10 @@ pub use node::{
 };
 pub use pod::{DriverPod, OperandPod, OperandPods, Part, PodState};
 pub use release::{History, Revision};
-pub use removal::{NodeIds, Removal};
+pub use removal::{MOST_NOTED, NodeIds, Removal};
 pub use stack::{
-    CrdFacts, DaemonSetFacts, DriverFacts, DriverImage, HelmOwner, PolicyFacts, SurroundingNamespace,
-    Surroundings,
+    CrdFacts, DaemonSetFacts, Departure, DriverFacts, DriverImage, HelmOwner, HoldCause, NamespaceHold,
+    PolicyFacts, SurroundingNamespace, Surroundings,
 };
 pub use window::{MaintenanceWindow, WindowError, WindowFacts};
 pub use work::{GpuPod, PodList, WorkFacts};
@@ -38,6 +38,7 @@ pub use work::{GpuPod, PodList, WorkFacts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use semver::Version;
 
 use crate::catalogue::MinorVersion;
@@ -137,10 +138,14 @@ pub struct Observed {
     pub maintenance: Option<WindowFacts>,
     /// All nodes with an NVIDIA GPU.
     pub gpu_nodes: Vec<NodeFacts>,
+    /// Worker pools that have nodes and no GPU node, and when the first of these nodes was created.
+    pub pools_without_gpu: BTreeMap<String, Timestamp>,
     /// Nodes that count as such no longer and still have the module's label.
     pub former_gpu_nodes: Vec<NodeFacts>,
     /// Pods of NVIDIA's stack in the release's namespace; `None` while the operator has no right to see them.
     pub operand_pods: Option<OperandPods>,
+    /// Which of the Secrets that `spec.images.pullSecrets` names are not there; only there where images may not be pulled.
+    pub missing_pull_secrets: Option<Vec<String>>,
     /// All ClusterPolicies.
     pub policies: Vec<PolicyFacts>,
     /// All NVIDIADrivers.
@@ -165,6 +170,13 @@ impl Observed {
         let mut left = std::mem::take(&mut self.left);
         left.retain(|_, left| left.objects.is_empty());
         left
+    }
+
+    /// True where the stack lacks an image that may be there. Of NVIDIA's controller nobody sees why it does not run.
+    pub fn may_lack_images(&self) -> bool {
+        let mut pods = self.operand_pods.iter().flat_map(OperandPods::iter);
+        let is_installed = self.release.latest().is_some();
+        is_installed && (!self.controller_runs || pods.any(|pod| pod.state.is_refused_image()))
     }
 
     /// True where it is known which nodes there are.

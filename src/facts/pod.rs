@@ -76,6 +76,11 @@ impl PodState {
             Self::ImageMissing { .. } | Self::CrashLoop { .. } | Self::Unschedulable
         )
     }
+
+    /// True where an image cannot be pulled that may be there.
+    pub const fn is_refused_image(&self) -> bool {
+        matches!(self, Self::ImageMissing { is_absent: false, .. })
+    }
 }
 
 /// The Pods of the stack, found by node.
@@ -87,6 +92,11 @@ impl OperandPods {
     pub fn new(mut pods: Vec<OperandPod>) -> Self {
         pods.sort_by(|a, b| a.node.cmp(&b.node).then(a.part.cmp(&b.part)));
         Self(pods)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &OperandPod> {
+        self.0.iter()
     }
 
     /// Those of one node, in the order of their parts.

@@ -113,6 +113,6 @@ impl History {
 
     /// The number that Helm will give to the next revision.
     pub fn next_number(&self) -> u32 {
-        self.latest().map_or(1, |latest| latest.number + 1)
+        self.latest().map_or(1, |latest| latest.number.saturating_add(1))
     }
 }

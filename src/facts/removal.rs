@@ -1,19 +1,23 @@
 //! What is known of a removal that has begun.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Nodes by name, with their UIDs.
-pub type NodeIds = BTreeMap<String, String>;
+/// UIDs of nodes.
+pub type NodeIds = BTreeSet<String>;
+
+/// Most nodes of a note: the API server takes 256 KiB of annotations on one object, and a UID is 39 bytes in it. Kubernetes is made for clusters of
+/// up to 5,000 nodes.
+pub const MOST_NOTED: usize = 6000;
 
 /// What the module notes on the GpuModule before it takes anything away, so that the next process knows it too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Removal {
-    /// Nodes whose driver was being replaced and that were not cordoned before. NVIDIA's operator may have cordoned them, and nothing
-    /// else tells so once its labels are gone.
+    /// Nodes whose driver was being replaced and that were not cordoned before, at most [`MOST_NOTED`]. NVIDIA's operator may have cordoned
+    /// them, and nothing else tells so once its labels are gone.
     pub in_driver_upgrade: NodeIds,
     /// When it began, after whatever held it. `None` where nothing is taken away, since what is there is not the module's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +45,7 @@ mod tests {
     #[test]
     fn what_is_noted_is_read_again() {
         let removal = Removal {
-            in_driver_upgrade: NodeIds::from([("gpu-0".to_owned(), "uid".to_owned())]),
+            in_driver_upgrade: NodeIds::from(["uid".to_owned()]),
             began: Some(Timestamp::UNIX_EPOCH),
             of: "module".to_owned(),
             stays: None,
@@ -49,10 +53,23 @@ mod tests {
         let annotation = serde_json::to_string(&removal).unwrap();
         assert_eq!(
             annotation,
-            r#"{"inDriverUpgrade":{"gpu-0":"uid"},"began":"1970-01-01T00:00:00Z","of":"module"}"#
+            r#"{"inDriverUpgrade":["uid"],"began":"1970-01-01T00:00:00Z","of":"module"}"#
         );
         assert_eq!(Removal::parse(&annotation, "module"), Some(removal));
         assert_eq!(Removal::parse(&annotation, "another"), None);
         assert_eq!(Removal::parse("by hand", "module"), None);
+    }
+
+    #[test]
+    fn the_note_of_a_large_cluster_fits_into_an_annotation() {
+        let uid = |node: usize| format!("{node:08x}-0000-4000-8000-000000000000");
+        let removal = Removal {
+            in_driver_upgrade: (0..MOST_NOTED).map(uid).collect(),
+            began: Some(Timestamp::UNIX_EPOCH),
+            of: uid(0),
+            stays: Some(vec!["what somebody else needs ".repeat(10); 20]),
+        };
+        let length = serde_json::to_string(&removal).unwrap().len();
+        assert!(length < 256 * 1024 - 10_000, "{length}");
     }
 }

@@ -1,5 +1,6 @@
 //! NVIDIA's stack as it stands in the cluster.
 
+use jiff::Timestamp;
 use semver::Version;
 
 use crate::api::{RELEASE_NAME, RELEASE_NAMESPACE};
@@ -120,11 +121,44 @@ pub enum SurroundingNamespace {
     Terminating,
 }
 
+/// The namespace of the release on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Since when.
+    pub since: Timestamp,
+    /// What Kubernetes says of why it is still there, the worst first.
+    pub held_by: Vec<NamespaceHold>,
+}
+
+/// Why Kubernetes has not removed a namespace yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceHold {
+    /// The kind of reason.
+    pub cause: HoldCause,
+    /// Kubernetes' own words, or ours where it has none.
+    pub message: String,
+}
+
+/// Kinds of reasons why a namespace stays (`pkg/controller/namespace/deletion` of Kubernetes), the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HoldCause {
+    /// An API cannot be listed, so nobody knows what is in the namespace.
+    ApiUnlisted,
+    /// An object in it could not be deleted.
+    DeletionFailed,
+    /// Finalizers are left, on objects in it or on itself.
+    Finalizers,
+    /// Objects are left.
+    Objects,
+}
+
 /// What has to be read from the API server just before acting, since no watch tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     /// The namespace of the release.
     pub namespace: SurroundingNamespace,
+    /// How far it is with going, where it is [`SurroundingNamespace::Terminating`].
+    pub departure: Option<Departure>,
     /// Owner of ClusterRole `gpu-operator`, which every release of NVIDIA's chart has; outer `None`: there is none.
     pub cluster_role: Option<Option<HelmOwner>>,
 }

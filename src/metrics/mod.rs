@@ -258,7 +258,7 @@ impl Families {
             self.durations.clone(),
         );
         self.nodes
-            .register(registry, "gpu_nodes", "Nodes with an NVIDIA GPU");
+            .register(registry, "gpu_nodes", "Nodes with an NVIDIA GPU that take part");
         let usable = "Nodes whose NVIDIA GPUs Pods can use now";
         self.usable_nodes.register(registry, "gpu_nodes_usable", usable);
         self.pools.register(registry);

@@ -11,6 +11,7 @@ use crate::api::WorkerPoolStatus;
 #[derive(Debug, Default)]
 pub(super) struct PoolGauges {
     nodes: Family<PoolLabel, Gauge>,
+    participating: Family<PoolLabel, Gauge>,
     usable: Family<PoolLabel, Gauge>,
     capacity: Family<PoolLabel, Gauge>,
     allocatable: Family<PoolLabel, Gauge>,
@@ -19,7 +20,13 @@ pub(super) struct PoolGauges {
 impl PoolGauges {
     /// Shows these pools and no others.
     pub fn show(&self, pools: &[WorkerPoolStatus]) {
-        for gauges in [&self.nodes, &self.usable, &self.capacity, &self.allocatable] {
+        for gauges in [
+            &self.nodes,
+            &self.participating,
+            &self.usable,
+            &self.capacity,
+            &self.allocatable,
+        ] {
             gauges.clear();
         }
         for pool in pools {
@@ -28,6 +35,7 @@ impl PoolGauges {
             };
             for (gauges, number) in [
                 (&self.nodes, pool.nodes),
+                (&self.participating, pool.participating),
                 (&self.usable, pool.usable),
                 (&self.capacity, pool.gpus.capacity),
                 (&self.allocatable, pool.gpus.allocatable),
@@ -42,8 +50,13 @@ impl PoolGauges {
         for (name, help, gauges) in [
             (
                 "pool_gpu_nodes",
-                "Nodes with an NVIDIA GPU in the worker pool",
+                "Nodes with an NVIDIA GPU in the worker pool, those that are left out too",
                 &self.nodes,
+            ),
+            (
+                "pool_gpu_nodes_participating",
+                "Nodes with an NVIDIA GPU in the worker pool that take part",
+                &self.participating,
             ),
             (
                 "pool_gpu_nodes_usable",

@@ -1,9 +1,12 @@
 //! The exposition as a whole, and what must hold between two scrapes.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::*;
-use crate::api::{GpuCounts, WorkerPoolStatus};
+use crate::api::{GpuCounts, GpuModule, WorkerPoolStatus};
 
 fn labels(chart_version: &str) -> ReleaseLabels {
     ReleaseLabels {
@@ -17,6 +20,7 @@ fn pool(name: &str) -> WorkerPoolStatus {
     WorkerPoolStatus {
         name: name.to_owned(),
         nodes: 3,
+        participating: 3,
         usable: 2,
         gpus: GpuCounts {
             capacity: 12,
@@ -132,6 +136,42 @@ fn a_worker_pool_that_is_gone_has_no_samples() {
     let left = r#"gpu_manager_pool_gpu_nodes_usable{pool="b"} 2"#;
     assert_eq!(show(&[pool("b")]), [left]);
     assert!(show(&[]).is_empty());
+}
+
+/// The worker pools for which `one < other` holds.
+fn pools_below(metrics: &Metrics, one: &str, other: &str) -> Vec<String> {
+    let values = |name: &str| -> BTreeMap<String, i64> {
+        let samples = samples(metrics, &format!("{name}{{"));
+        let samples = samples.iter().filter_map(|line| line.rsplit_once(' '));
+        samples
+            .map(|(series, value)| (series[name.len()..].to_owned(), value.parse().unwrap()))
+            .collect()
+    };
+    let other = values(other);
+    let below = |(pool, value): &(String, i64)| other.get(pool).is_some_and(|other| value < other);
+    let pools = values(one).into_iter().filter(below);
+    pools.map(|(pool, _)| pool).collect()
+}
+
+#[test]
+fn the_alert_of_the_documentation_fires_for_pools_in_trouble_and_for_none_that_is_left_out() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let page = read("docs/user/01-20-monitoring.md");
+    let mut code = page.split('`').skip(1).step_by(2);
+    let alert = code.find_map(|code| code.split_once(" < ").filter(|(one, _)| one.contains("_pool_")));
+    let (usable, taking_part) = alert.unwrap();
+    for (sample, expected) in [
+        ("ready-pool-excluded", vec![]),
+        ("error-nodes", vec![r#"{pool="gpu"}"#]),
+    ] {
+        let sample = read(&format!("e2e/tests/busola/samples/{sample}.yaml"));
+        let module: GpuModule = serde_saphyr::from_str(&sample).unwrap();
+        let metrics = Metrics::new();
+        metrics.show(module.status.as_ref(), None);
+        assert!(!samples(&metrics, &format!("{taking_part}{{")).is_empty());
+        assert_eq!(pools_below(&metrics, usable, taking_part), expected, "{sample}");
+    }
 }
 
 #[test]

@@ -7,20 +7,19 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use semver::Version;
 use serde_json::Value;
 
 use super::reduce;
 use crate::api::{
-    GpuModule, GpuModuleStatus, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE,
-    STACK_CLUSTER_ROLE, STACK_DEPLOYMENT,
+    GpuModule, RELEASE_NAME, RELEASE_NAMESPACE, STACK_CLUSTER_ROLE, STACK_DEPLOYMENT, revision_secret,
 };
 use crate::catalogue::{Chart, MinorVersion, Restarts};
 use crate::desired::{DriverId, holds_drivers, values_digest};
 use crate::facts::{
     Comparison, ExistingContent, ExistingRelease, History, Observed, ReleaseFacts, Revision, RevisionContent,
-    SurroundingNamespace, Surroundings,
+    Surroundings,
 };
 use crate::helm::{Helm, HelmError, ReleaseRef};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -66,7 +65,7 @@ async fn is_current(client: &Client, known: &History) -> Result<bool, ApiError> 
 /// A revision from the metadata of its Secret, where there is one.
 async fn read_revision(client: &Client, number: u32) -> Result<Option<Revision>, ApiError> {
     let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
-    let name = format!("sh.helm.release.v1.{RELEASE_NAME}.v{number}");
+    let name = revision_secret(number);
     let what = format!("read Secret {RELEASE_NAMESPACE}/{name}");
     let secret = found(deadline(API_DEADLINE, what, secrets.get_metadata(&name)).await)?;
     Ok(secret.as_ref().and_then(reduce::revision))
@@ -146,27 +145,13 @@ async fn controller_runs(client: &Client) -> Result<bool, ApiError> {
 async fn read_surroundings(client: &Client) -> Result<Surroundings, ApiError> {
     let namespaces = Api::<Namespace>::all(client.clone());
     let what = format!("read Namespace {RELEASE_NAMESPACE}");
-    let namespace = found(deadline(API_DEADLINE, what, namespaces.get_metadata(RELEASE_NAMESPACE)).await)?;
+    let namespace = found(deadline(API_DEADLINE, what, namespaces.get(RELEASE_NAMESPACE)).await)?;
     let roles = Api::<ClusterRole>::all(client.clone());
     let what = format!("read ClusterRole {STACK_CLUSTER_ROLE}");
     let role = found(deadline(API_DEADLINE, what, roles.get_metadata(STACK_CLUSTER_ROLE)).await)?;
-    let namespace = match namespace {
-        None => SurroundingNamespace::Absent,
-        Some(namespace) if namespace.metadata.deletion_timestamp.is_some() => {
-            SurroundingNamespace::Terminating
-        }
-        Some(namespace)
-            if namespace
-                .labels()
-                .get(LABEL_MANAGED_BY)
-                .is_some_and(|by| by == MANAGER) =>
-        {
-            SurroundingNamespace::Ours
-        }
-        Some(_) => SurroundingNamespace::Foreign,
-    };
     Ok(Surroundings {
-        namespace,
+        namespace: reduce::surrounding(namespace.as_ref()),
+        departure: namespace.as_ref().and_then(reduce::departure),
         cluster_role: role.map(|role| reduce::owner(&role.metadata)),
     })
 }
@@ -246,13 +231,25 @@ pub async fn read_existing(
     }))))
 }
 
-/// The status of a GpuModule whose spec cannot be read.
-pub async fn read_status(client: &Client, name: &str) -> Result<Option<GpuModuleStatus>, ApiError> {
+/// Which of the Secrets of these names are not in the namespace of the release.
+pub async fn missing_secrets(client: &Client, names: &[String]) -> Result<Vec<String>, ApiError> {
+    let secrets = Api::<Secret>::namespaced(client.clone(), RELEASE_NAMESPACE);
+    let mut missing = Vec::new();
+    for name in names {
+        let what = format!("read Secret {RELEASE_NAMESPACE}/{name}");
+        let secret = found(deadline(API_DEADLINE, what, secrets.get_metadata(name)).await)?;
+        missing.extend(secret.is_none().then(|| name.clone()));
+    }
+    Ok(missing)
+}
+
+/// What can be read of a GpuModule that cannot be read as a whole.
+pub async fn read_readable(client: &Client, name: &str) -> Result<Option<GpuModule>, ApiError> {
     let kind = ApiResource::erase::<GpuModule>(&());
     let modules = Api::<DynamicObject>::all_with(client.clone(), &kind);
     let what = format!("read GpuModule {name}");
     let object = found(deadline(API_DEADLINE, what, modules.get(name)).await)?;
-    Ok(object.and_then(|mut object| serde_json::from_value(object.data["status"].take()).ok()))
+    Ok(object.map(|object| GpuModule::readable(object.metadata, &object.data)))
 }
 
 /// Version of the API server.

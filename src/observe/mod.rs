@@ -19,6 +19,7 @@ mod work;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::sync::{Notify, watch as channel};
 
 use crate::api::{CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD, STACK_DEPLOYMENT};
@@ -34,10 +35,11 @@ use view::{Access, View};
 pub use inspect::{Inspection, inspect};
 pub use kinds::Kinds;
 pub use live::{
-    Look, kubernetes_version, look, may_read_history, read_existing, read_history, read_status,
-    read_through_helm,
+    Look, kubernetes_version, look, may_read_history, missing_secrets, read_existing, read_history,
+    read_readable, read_through_helm,
 };
 pub use orphans::{OrphansError, find_orphans};
+pub use reduce::former_labels;
 pub use removal::{has_gpu_clusters, is_in_use, left, unfinished_driver_upgrades};
 pub use work::{gpu_work, maintenance_window};
 
@@ -130,6 +132,21 @@ impl Views {
         self.objects.follow(places);
     }
 
+    /// Worker pools that have nodes and none of these.
+    fn pools_without(&self, gpu_nodes: &[NodeFacts]) -> BTreeMap<String, Timestamp> {
+        let with: BTreeSet<_> = gpu_nodes.iter().filter_map(|node| node.pool.as_deref()).collect();
+        self.nodes.fold(BTreeMap::new(), |mut pools, node| {
+            if let Some(pool) = node.pool.as_deref().filter(|pool| !with.contains(pool)) {
+                if let Some(first) = pools.get_mut(pool) {
+                    *first = node.created.min(*first);
+                } else {
+                    pools.insert(pool.to_owned(), node.created);
+                }
+            }
+            pools
+        })
+    }
+
     /// What the watches know now, also of the objects in `manifest`. `is_gpu_node` picks from the nodes that may be one.
     pub fn observe(
         &self,
@@ -148,6 +165,7 @@ impl Views {
                 DaemonSetRole::Beside(neighbour) => neighbours.push(neighbour),
             }
         }
+        let gpu_nodes = self.nodes.select(&is_gpu_node);
         Observed {
             unread: self.unread(),
             release,
@@ -159,11 +177,13 @@ impl Views {
             gpu_clusters: None,
             left: BTreeMap::new(),
             maintenance: None,
-            gpu_nodes: self.nodes.select(&is_gpu_node),
+            pools_without_gpu: self.pools_without(&gpu_nodes),
+            gpu_nodes,
             former_gpu_nodes: self
                 .nodes
                 .select(|node| node.has_own_label() && !is_gpu_node(node)),
             operand_pods: (self.pods.access() == Access::Granted).then(|| OperandPods::new(self.pods.all())),
+            missing_pull_secrets: None,
             policies: self.policies.all(),
             drivers: self.drivers.all(),
             daemon_sets,

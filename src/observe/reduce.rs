@@ -1,5 +1,7 @@
 //! Reduces objects to facts. Pure.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
@@ -11,9 +13,9 @@ use semver::Version;
 use serde_json::Value;
 
 use crate::api::{
-    ANNOTATION_SPEC_DIGEST, ANNOTATION_SPEC_GENERATION, HELM_RELEASE_NAME, HELM_RELEASE_NAMESPACE, LABEL_BY,
-    LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT, LABEL_LAYOUT, LABEL_NFD,
-    LABEL_REVISION, NodeFeatureDiscovery,
+    ANNOTATION_FORMER_LABELS, ANNOTATION_SPEC_DIGEST, ANNOTATION_SPEC_GENERATION, HELM_RELEASE_NAME,
+    HELM_RELEASE_NAMESPACE, LABEL_BY, LABEL_CHART, LABEL_DRIVER, LABEL_DRIVER_UPGRADES, LABEL_FINGERPRINT,
+    LABEL_LAYOUT, LABEL_NFD, LABEL_REVISION, NodeFeatureDiscovery, revision_secret,
 };
 use crate::catalogue::DriverLayout;
 use crate::desired::DriverUpgrades;
@@ -24,19 +26,26 @@ use crate::helm::RevisionStatus;
 const LABEL_HELM_CHART: &str = "helm.sh/chart";
 
 mod daemon_set;
+mod namespace;
 mod node;
 mod pod;
 
 pub use daemon_set::daemon_set;
-pub use node::node;
+pub use namespace::{departure, surrounding};
+pub use node::{is_leaving, node, operands};
 pub use pod::{OPERAND_PODS, SlimPod, operand_pod};
 
-/// A revision from the labels that Helm puts on its Secret.
+/// A revision from the labels that Helm puts on its Secret. Helm itself goes by the Secret's name, so a copy under another one, as a backup
+/// may be, is none.
 pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
     let changed = last_written(&secret.metadata);
     let label = |name: &str| secret.labels().get(name);
+    let number = label("version")?.parse().ok()?;
+    if secret.name_any() != revision_secret(number) {
+        return None;
+    }
     Some(Revision {
-        number: label("version")?.parse().ok()?,
+        number,
         uid: secret.uid().unwrap_or_default(),
         status: RevisionStatus::from_label(label("status")?),
         created: secret
@@ -159,4 +168,12 @@ pub fn crd(crd: &PartialObjectMeta<CustomResourceDefinition>) -> CrdFacts {
         generation: crd.metadata.generation.unwrap_or_default(),
         terminating: crd.metadata.deletion_timestamp.is_some(),
     }
+}
+
+/// What a namespace that the module did not make had in place of the module's labels; nothing where its note cannot be read.
+pub fn former_labels(namespace: &ObjectMeta) -> BTreeMap<String, String> {
+    let note = namespace.annotations.as_ref();
+    let note = note.and_then(|annotations| annotations.get(ANNOTATION_FORMER_LABELS));
+    note.and_then(|note| serde_json::from_str(note).ok())
+        .unwrap_or_default()
 }

@@ -84,6 +84,11 @@ impl<F: Clone + PartialEq> View<F> {
         })
     }
 
+    /// All facts, taken together without a copy of them.
+    pub fn fold<T>(&self, begin: T, add: impl FnMut(T, &F) -> T) -> T {
+        self.read(|collected| collected.facts.values().fold(begin, add))
+    }
+
     /// All facts by name, for views of a kind without namespaces or of one namespace.
     pub fn by_name(&self) -> BTreeMap<String, F> {
         self.read(|collected| {

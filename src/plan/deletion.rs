@@ -6,7 +6,7 @@
 mod refused;
 
 use super::{
-    Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, keep_out,
+    Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign,
     protection, recovery, unread, unrecorded,
 };
 use crate::api::DeletionCrds;
@@ -16,6 +16,8 @@ use crate::facts::{
 };
 use crate::helm::RevisionStatus;
 
+#[cfg(test)]
+pub(super) use refused::LAST_TRIES;
 pub use refused::{Refusable, Refused};
 
 /// What is taken away before the release.
@@ -148,9 +150,13 @@ fn take_away(s: &Situation<'_>, around: &Surroundings) -> Plan {
     clear(s, &AFTER).unwrap_or_else(|| depart(s))
 }
 
-/// Nothing is left but the operator's rights in a namespace that stays, and the finalizer. The note goes before the rights: without them
-/// nobody could read once more that nothing is left.
+/// Nothing is left but the module's labels on nodes, the operator's rights in a namespace that stays, and the finalizer. The note goes before
+/// the rights: without them nobody could read once more that nothing is left.
 fn depart(s: &Situation<'_>) -> Plan {
+    let is_noted = s.removal.is_some_and(|removal| removal.stays.is_some());
+    if !is_noted && let Some(plan) = clear(s, &[Leavings::OwnLabels]) {
+        return plan;
+    }
     let Some(rights) = s.observed.left.get(&Leavings::Rights) else {
         return Plan::Read(Reading::Left(Leavings::Rights));
     };
@@ -158,7 +164,7 @@ fn depart(s: &Situation<'_>) -> Plan {
         .objects
         .iter()
         .any(|rights| !refused::is_given_up(s, Leavings::Rights, rights));
-    if open && s.removal.is_none_or(|removal| removal.stays.is_none()) {
+    if open && !is_noted {
         let removal = Removal {
             of: s.uid.to_owned(),
             stays: Some(stays(s)),
@@ -207,10 +213,8 @@ fn goes(s: &Situation<'_>, what: Leavings) -> bool {
 
 /// What stays in the cluster, in words; complete once everything else is taken away.
 pub fn stays(s: &Situation<'_>) -> Vec<String> {
-    // The last labels go after the note.
-    let kept_out = keep_out::kept(s);
-    if let Some(noted) = s.removal.and_then(|removal| removal.stays.as_ref()) {
-        return noted.iter().cloned().chain(kept_out).collect();
+    if let Some(noted) = s.removal.and_then(|removal| removal.stays.clone()) {
+        return noted;
     }
     let crds = (s.deletion_crds == DeletionCrds::Keep)
         .then(|| "the CRDs of NVIDIA and of Node Feature Discovery".to_owned());
@@ -219,7 +223,7 @@ pub fn stays(s: &Situation<'_>) -> Vec<String> {
     let labels = (s.removal.is_some() && is_others_stack(s))
         .then(|| "NVIDIA's labels on the nodes, which somebody else's stack needs".to_owned());
     let kept = crds.into_iter().chain(kept).chain(labels);
-    kept.chain(refused::given_up(s)).chain(kept_out).collect()
+    kept.chain(refused::given_up(s)).collect()
 }
 
 /// Somebody else's stack needs the labels that are on the nodes.

@@ -35,7 +35,7 @@ pub enum Foreign {
     NfdWithoutRules(Neighbour),
     /// A release under the module's own name that the module did not make and Helm cannot read.
     #[error(
-        "Helm release {} was not made by this module and Helm cannot decode its revision {revision}, delete that revision's Secret or uninstall the release",
+        "Helm release {} was not made by this module and Helm cannot decode its revision {revision}, delete that revision's Secret",
         Desired::release_path()
     )]
     Undecodable {
@@ -85,7 +85,8 @@ impl Foreign {
             Self::GpuDriver { .. } => "GpuDriverModule",
             Self::NfdWithoutRules(_) => "NodeFeatureRulesMissing",
             Self::DevicePlugin(_) => "ForeignDevicePlugin",
-            Self::OtherRelease { .. } | Self::Undecodable { .. } => "ForeignRelease",
+            Self::OtherRelease { .. } => "ForeignRelease",
+            Self::Undecodable { .. } => "ReleaseUnreadable",
             Self::Unrecorded { .. } => "ReleaseUnrecorded",
             Self::Unmanaged { .. } => "UnmanagedStack",
         }

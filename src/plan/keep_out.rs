@@ -1,23 +1,20 @@
 //! Which nodes NVIDIA's operator is to keep off: a label on each, that only the module itself takes back.
 //!
-//! The label goes before the release, so that the first rollout already leaves such nodes out, and is taken off after it. No release is
-//! changed for it. It takes the driver from the node, so it waits for what runs there as a driver change does.
+//! The label goes before the release, so that the first rollout already leaves such nodes out, and is taken off after it, at the end of a
+//! removal as everything else that is left. No release is changed for it. It takes the driver from the node, so it waits for what runs there as a driver change does.
 
 use jiff::Timestamp;
 
 use super::pauses::Pauses;
 use super::work::{WINDOW_LOOK, WORK_LOOK};
-use super::{Action, Plan, Reading, Situation, Wait};
+use super::{Action, Plan, Reading, Situation};
 use crate::api::UpgradePolicy;
 use crate::desired::{Desired, DriverUpgrades};
-use crate::facts::{NodeFacts, OPERANDS_LABEL, OperandPod, Part, PodState, first_few};
+use crate::facts::{NodeFacts, OperandPod, Part, PodState};
 use crate::nodes::KeptOut;
 
 /// Most nodes that are labelled in one step.
 const AT_ONCE: usize = 100;
-
-/// After so many tries, about half a minute, a deletion leaves a label where it is.
-const LAST_TRIES: u32 = 5;
 
 /// A label to be set on a node or taken off.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,38 +148,6 @@ fn is_served(s: &Situation<'_>, node: &NodeFacts) -> bool {
     let pods = s.observed.operand_pods.as_ref();
     let has_parts = || pods.is_none_or(|pods| pods.on(&node.name).iter().any(serves));
     s.observed.release.latest().is_some() && (node.allocatable > 0 || has_parts())
-}
-
-/// Takes every label off before the GpuModule goes. A node that refuses several times keeps it: a deletion ends.
-pub fn end(s: &Situation<'_>, plan: Plan) -> Plan {
-    if plan != Plan::Act(Action::RemoveFinalizer) {
-        return plan;
-    }
-    let open = || still_labelled(s).filter(|label| s.labelled.tries(label).0 < LAST_TRIES);
-    let wait = || {
-        let until = open().filter_map(|label| s.labelled.tries(&label).1).min()?;
-        let why = Wait::NodeLabels(open().map(|label| label.node).collect());
-        Some(Plan::Wait { until, why })
-    };
-    act(s, open()).or_else(wait).unwrap_or(plan)
-}
-
-/// The module's labels that are to be taken off before it goes.
-pub fn still_labelled<'a>(s: &'a Situation<'_>) -> impl Iterator<Item = NodeLabel> + 'a {
-    let nodes = s.observed.gpu_nodes.iter().chain(&s.observed.former_gpu_nodes);
-    nodes.filter_map(|node| change(node, false))
-}
-
-/// The nodes that keep the module's label although it is going, in words.
-pub fn kept(s: &Situation<'_>) -> Option<String> {
-    let kept: Vec<_> = still_labelled(s)
-        .filter(|label| s.labelled.tries(label).0 >= LAST_TRIES)
-        .map(|label| label.node)
-        .collect();
-    let nodes = first_few(kept.iter());
-    (!kept.is_empty()).then(|| {
-        format!("label {OPERANDS_LABEL}=false of nodes ({nodes}), which the API server did not let go and by which NVIDIA's operator leaves them out")
-    })
 }
 
 /// Changes labels that are due.

@@ -183,7 +183,7 @@ pub fn decide(situation: &Situation<'_>) -> Plan {
 
 fn unguarded(s: &Situation<'_>) -> Plan {
     if s.deleting {
-        return keep_out::end(s, deletion::step(s));
+        return deletion::step(s);
     }
     if let Some(foreign) = foreign::find(s) {
         return Plan::Hold(Hold::Foreign(foreign));
@@ -214,11 +214,6 @@ pub fn waiting(s: &Situation<'_>) -> Waiting {
         Ok(desired) if in_order => held::waiting(s, desired),
         _ => Waiting::Unknown,
     }
-}
-
-/// Nodes that have the module's label.
-pub fn labelled_nodes(s: &Situation<'_>) -> Vec<String> {
-    keep_out::still_labelled(s).map(|label| label.node).collect()
 }
 
 /// When to look again whether nodes may be left out that are in use, where `plan` is what was decided.

@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Action, LabelChange};
+use super::Action;
 use crate::api::RELEASE_NAMESPACE;
 use crate::facts::{
-    CrdFacts, History, Leavings, Leftover, NodeFacts, OPERANDS_LABEL, Observed, ReleaseFacts, Remedy,
-    SurroundingNamespace,
+    CrdFacts, History, Leavings, Leftover, Observed, ReleaseFacts, Remedy, SurroundingNamespace,
 };
 
 /// What an action would do, a line for each object; the objects of the release are told by whoever has its manifest.
@@ -33,16 +32,13 @@ pub fn lines(action: &Action) -> Vec<String> {
             vec![format!("uninstall the Helm release{hooks}")]
         }
         Action::Clear { objects, .. } => objects.iter().map(line).collect(),
-        Action::LabelNodes { labels } => labels
-            .iter()
-            .map(|label| format!("take label {OPERANDS_LABEL} off Node {}", label.node))
-            .collect(),
         Action::RemoveFinalizer => vec!["take the module's finalizer off the GpuModule".to_owned()],
         // No step of a removal by an administrator.
         Action::AddFinalizer
         | Action::OpenNamespace
         | Action::Rollback { .. }
         | Action::Reapply { .. }
+        | Action::LabelNodes { .. }
         | Action::Prune { .. } => Vec::new(),
     }
 }
@@ -60,7 +56,9 @@ fn line(leftover: &Leftover) -> String {
     match &leftover.remedy {
         Remedy::Delete => format!("delete {object}"),
         Remedy::DeleteUnused(_) => format!("delete {object}, if no object of its kind is left then"),
+        Remedy::Unapply => format!("take off {object} what the module has put onto it"),
         Remedy::Wait => format!("wait until {object} is gone"),
+        Remedy::Blocked(why) => format!("leave {object} if it stays so: {why}"),
         Remedy::Patch(patch) => {
             let mut changes = Vec::new();
             flatten("", patch, &mut changes);
@@ -132,21 +130,13 @@ pub fn pretend(action: &Action, observed: &mut Observed) {
                 around.namespace = SurroundingNamespace::Absent;
             }
         }
-        Action::LabelNodes { labels } => {
-            let nodes = observed.gpu_nodes.iter_mut();
-            let nodes = nodes.chain(&mut observed.former_gpu_nodes);
-            let let_in = |node: &&mut NodeFacts| {
-                let mut labels = labels.iter();
-                labels.any(|label| label.uid == node.uid && label.change == LabelChange::LetIn)
-            };
-            nodes.filter(let_in).for_each(|node| node.operands = None);
-        }
         Action::AddFinalizer
         | Action::RemoveFinalizer
         | Action::BeginRemoval { .. }
         | Action::OpenNamespace
         | Action::Rollback { .. }
         | Action::Reapply { .. }
+        | Action::LabelNodes { .. }
         | Action::Prune { .. } => {}
     }
 }
@@ -179,5 +169,10 @@ mod tests {
              spec.upgradePolicy.autoUpgrade to false"
         );
         assert_eq!(line(&leftover(Remedy::Delete)), "delete Node gpu-0");
+        let blocked = Remedy::Blocked("it is needed".to_owned());
+        assert_eq!(
+            line(&leftover(blocked)),
+            "leave Node gpu-0 if it stays so: it is needed"
+        );
     }
 }

@@ -23,8 +23,6 @@ pub enum Wait {
     Work,
     /// What keeps a change of the driver's mode from the nodes; [`waiting`] tells it.
     Drivers,
-    /// These nodes, whose labels are to be taken off before the GpuModule goes.
-    NodeLabels(Vec<String>),
     /// The next try to take these objects away, which the API server refuses.
     Refused {
         /// Of which kind of thing.

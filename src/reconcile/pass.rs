@@ -221,13 +221,6 @@ impl<'a> Pass<'a> {
                         }
                         (Acted::Done, Action::RemoveFinalizer) => {
                             self.say_farewell().await;
-                            let nodes = plan::labelled_nodes(&self.situation(self.now()));
-                            if !nodes.is_empty() {
-                                tracing::warn!(
-                                    ?nodes,
-                                    "the module is gone and has left its label on nodes that refused"
-                                );
-                            }
                             self.context.metrics.show(None, None);
                             return Ok(Rest::Gone);
                         }

@@ -1,7 +1,7 @@
 //! Condition `Deleted`: what holds a deletion, and since when. It is there only while the GpuModule is being deleted.
 
-use super::Report;
 use super::conditions::{Verdict, whole_seconds};
+use super::{Report, namespace};
 use crate::api::{ConditionType, DeletionCrds, State, condition};
 use crate::facts::{GpuPod, Leavings, first, first_few};
 use crate::plan::{Action, Held, Plan, Protection, Wait};
@@ -41,7 +41,7 @@ impl Deleted {
         let waits = matches!(
             plan,
             Plan::Wait {
-                why: Wait::ForeignOperation(_) | Wait::NodeLabels(_),
+                why: Wait::ForeignOperation(_),
                 ..
             }
         );
@@ -127,26 +127,28 @@ fn progress(report: &Report<'_>) -> String {
             let names = objects.iter().map(|leftover| &leftover.object);
             on_the_way(*what, objects.len(), &first_few(names))
         }
-        Plan::AwaitRemoval { what, names } => on_the_way(*what, names.len(), &first_few(names.iter())),
+        Plan::AwaitRemoval { what, names } => {
+            let (step, doing) = on_the_way(*what, names.len(), &first_few(names.iter()));
+            (step, format!("{doing}{}", held(report, *what)))
+        }
         Plan::Wait {
             why: Wait::Refused { what, names, why },
             ..
         } => {
             let (step, doing) = on_the_way(*what, names.len(), &first_few(names.iter()));
-            (step, format!("{doing}, which is refused and tried again: {why}"))
+            (
+                step,
+                format!("{doing}, which is not possible yet and tried again: {why}"),
+            )
         }
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
         } => {
             let (step, doing) = step(Leavings::Namespace);
-            (step, doing.to_owned())
+            (step, format!("{doing}{}", namespace::held(report)))
         }
-        Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. })
-        | Plan::Wait {
-            why: Wait::NodeLabels(_),
-            ..
-        } => (steps, "the GpuModule itself is going".to_owned()),
+        Plan::Act(Action::RemoveFinalizer) => (steps, "the GpuModule itself is going".to_owned()),
         Plan::Hold(_)
         | Plan::Wait {
             why: Wait::Backoff, ..
@@ -154,6 +156,14 @@ fn progress(report: &Report<'_>) -> String {
         _ => (3, "the Helm release is being uninstalled".to_owned()),
     };
     format!("step {step} of {steps} of the removal: {doing}")
+}
+
+/// Why the step does not end, where Kubernetes tells.
+fn held(report: &Report<'_>, what: Leavings) -> String {
+    match what {
+        Leavings::Namespace => namespace::held(report),
+        _ => String::new(),
+    }
 }
 
 /// What was said of the step at which a removal has stopped for now.
@@ -182,5 +192,6 @@ const fn step(what: Leavings) -> (usize, &'static str) {
         Leavings::Namespace => (8, "the namespace is going"),
         Leavings::Rights => (8, "the operator gives back its rights in the namespace"),
         Leavings::Crds => (9, "CustomResourceDefinitions are being deleted"),
+        Leavings::OwnLabels => (8, "the module's labels are being taken off nodes"),
     }
 }

@@ -1,18 +1,16 @@
 //! Condition `Installed`: whether the Helm release is deployed as wanted.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use semver::Version;
 
-use super::Report;
 use super::conditions::{Verdict, whole_seconds};
-use crate::api::{ConditionType, RELEASE_NAMESPACE, condition};
+use super::sightings::Sighted;
+use super::{Report, namespace, step};
+use crate::api::RELEASE_NAMESPACE;
 use crate::desired::Desired;
-use crate::facts::{Leavings, OPERANDS_LABEL, first_few};
+use crate::facts::{Leavings, first_few};
 use crate::helm::RevisionStatus;
 use crate::plan::{Action, Cause, Plan, Wait};
-
-/// How long something that ends by itself may take before it is called an error.
-const LIMIT: SignedDuration = SignedDuration::from_mins(10);
 
 /// What to do about a Pod that does not end.
 const STUCK_POD: &str = "the Pods of a node that is gone or does not answer never end by themselves: replace the node, or delete such a \
@@ -23,51 +21,26 @@ pub struct Installed {
     pub verdict: Verdict,
     pub overdue: bool,
     pub recheck: Option<Timestamp>,
+    /// Since when the step is under way that is waited for.
+    pub waits_since: Option<Timestamp>,
 }
 
-pub fn judge(report: &Report<'_>) -> Installed {
-    let verdict = verdict(report);
-    let mut judged = Installed {
-        verdict,
-        overdue: false,
-        recheck: None,
-    };
-    // What only others can end.
-    let (limit, not_before, began) = match report.plan {
-        Plan::Wait {
-            why: Wait::ForeignOperation(_),
-            until,
-        } => (LIMIT.saturating_mul(2), *until, None),
-        Plan::Wait {
-            why:
-                Wait::NamespaceTerminating
-                | Wait::Step { .. }
-                // Everything else is given up before.
-                | Wait::Refused {
-                    what: Leavings::Stack | Leavings::Pods,
-                    ..
-                },
-            ..
-        }
-        | Plan::AwaitRemoval { .. } => (LIMIT, report.now, report.removal_began),
-        _ => return judged,
-    };
-    // It may have been like this long before.
-    let asked = report.deleting.unwrap_or(Timestamp::MIN);
-    let old = report
-        .previous
-        .and_then(|previous| condition(previous, ConditionType::Installed));
-    let same = old.filter(|old| old.reason == judged.verdict.reason);
-    let since = began.unwrap_or_else(|| same.map_or(report.now, |old| old.last_transition_time.0.max(asked)));
-    let end = not_before.max(since + limit);
-    judged.overdue = report.now >= end;
-    judged.recheck = Some(end);
-    if let (true, Plan::AwaitRemoval { what, .. }) = (judged.overdue, report.plan)
+pub fn judge(report: &Report<'_>, sighted: &mut Sighted<'_>) -> Installed {
+    let mut verdict = verdict(report);
+    let waits_since = sighted.step(report);
+    let late = waits_since.and_then(|since| step::late(report.plan, since));
+    let overdue = late.is_some_and(|late| report.now >= late);
+    if let (true, Plan::AwaitRemoval { what, .. }) = (overdue, report.plan)
         && *what == Leavings::Pods
     {
-        judged.verdict.message = format!("{}; {STUCK_POD}", judged.verdict.message);
+        verdict.message = format!("{}; {STUCK_POD}", verdict.message);
     }
-    judged
+    Installed {
+        verdict,
+        overdue,
+        recheck: late,
+        waits_since,
+    }
 }
 
 fn verdict(report: &Report<'_>) -> Verdict {
@@ -115,15 +88,17 @@ fn verdict(report: &Report<'_>) -> Verdict {
             "Uninstalling",
             format!("Helm release {release} is being uninstalled"),
         ),
-        Plan::AwaitRemoval { names, .. } => Verdict::no("Uninstalling", removal(&release, names)),
+        Plan::AwaitRemoval { what, names } => {
+            let held = match what {
+                Leavings::Namespace => namespace::held(report),
+                _ => String::new(),
+            };
+            Verdict::no("Uninstalling", format!("{}{held}", removal(&release, names)))
+        }
         Plan::Wait {
             why: Wait::Refused { names, why, .. },
             ..
         } => Verdict::no("Uninstalling", refused(names, why)),
-        Plan::Wait {
-            why: Wait::NodeLabels(nodes),
-            ..
-        } => Verdict::no("Uninstalling", labels(report, nodes)),
         Plan::Hold(hold) if hold.is_about_others_stack() => {
             Verdict::no("NotInstalled", "no Helm release of the module's is there")
         }
@@ -134,7 +109,7 @@ fn verdict(report: &Report<'_>) -> Verdict {
         Plan::Wait {
             why: Wait::NamespaceTerminating,
             ..
-        } => namespace_terminating(report.deleting.is_some()),
+        } => namespace_terminating(report),
         Plan::Wait {
             why: Wait::Step { at },
             ..
@@ -192,35 +167,25 @@ fn removal(release: &str, left: &[String]) -> String {
     format!("Helm release {release} is uninstalled, Kubernetes is still removing {names}")
 }
 
-fn namespace_terminating(deleting: bool) -> Verdict {
-    if deleting {
-        return Verdict::no(
-            "Uninstalling",
-            format!(
-                "Kubernetes is still removing namespace {RELEASE_NAMESPACE}, see its conditions if it stays"
-            ),
-        );
+fn namespace_terminating(report: &Report<'_>) -> Verdict {
+    let held = namespace::held(report);
+    if report.deleting.is_some() {
+        let message = format!("Kubernetes is still removing namespace {RELEASE_NAMESPACE}{held}");
+        return Verdict::no("Uninstalling", message);
     }
     Verdict::unknown(
         "NamespaceTerminating",
-        format!("namespace {RELEASE_NAMESPACE} is being deleted, nothing can be installed until it is gone"),
+        format!(
+            "nothing can be installed until namespace {RELEASE_NAMESPACE}, which is being deleted, is gone{held}"
+        ),
     )
 }
 
 fn refused(names: &[String], why: &str) -> String {
     let names = first_few(names.iter());
     format!(
-        "the API server refuses to remove {names}, change what refuses it, an admission policy for example; it is tried again: {why}"
+        "{names} cannot be taken away: {why}; it is tried again, change what is in the way, an admission policy for example"
     )
-}
-
-/// Says why the module cannot go yet. It goes without them after some tries.
-fn labels(report: &Report<'_>, nodes: &[String]) -> String {
-    let mut tried = report.labelled.more_than(0);
-    let error = tried.find_map(|(_, error)| error.as_ref());
-    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
-    let names = first_few(nodes.iter());
-    format!("label {OPERANDS_LABEL} is still on nodes {names}, take it off if it stays{error}")
 }
 
 fn as_observed(report: &Report<'_>, release: &str) -> Verdict {

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
+
 use super::Report;
-use super::operands::Operands;
+use super::operands::{Operands, STARTING_LIMIT};
 use crate::api::State;
 use crate::facts::{NodeFacts, PodList, WorkFacts, first_few};
 use crate::nodes::KeptOut;
@@ -15,24 +17,54 @@ use crate::plan::{NodeLabel, Plan};
 /// After so many tries a label that is refused is told: one more that fails may be by chance.
 const TOLD_AFTER: u32 = 2;
 
-/// The verdict where `spec.nodes.include` leaves out every GPU node because it names none of their worker pools.
-pub fn no_such_pool(report: &Report<'_>) -> Option<Operands> {
-    let include = &report.rules.spec?.include;
-    let pools = pools(report);
-    let takes_part = |node: &NodeFacts| report.rules.judge(node).kept_out.is_none();
-    let all_out = !report.observed.gpu_nodes.iter().any(takes_part);
-    let is_mistaken = !include.is_empty()
-        && !report.observed.gpu_nodes.is_empty()
-        && all_out
-        && include.iter().all(|pool| !pools.contains(pool.as_str()));
-    is_mistaken.then(|| {
-        let message = format!(
-            "all GPU nodes are left out, since none is in a worker pool that spec.nodes.include names ({}): correct the names, or wait if these pools have no nodes yet; there are GPU nodes in {}",
-            first_few(include.iter()),
-            first_few(pools.iter())
-        );
-        Operands::not(State::Warning, "WorkerPoolNotFound", message)
+/// The verdict where nothing is wrong with the nodes that take part. Where none does since `spec.nodes.include` names worker pools whose
+/// nodes have no GPU, a person must act; pools without any node may grow from zero.
+pub fn judge(report: &Report<'_>, good: Operands) -> Operands {
+    let (young, barren): (Vec<_>, Vec<_>) = pools_in_vain(report).partition(|(_, known)| report.now < *known);
+    if barren.is_empty() {
+        let known = young.into_iter().map(|(_, known)| known);
+        return Operands {
+            recheck: known.chain(good.recheck).min(),
+            ..good
+        };
+    }
+    let names = first_few(barren.iter().map(|(pool, _)| pool));
+    let message = format!(
+        "no GPU node takes part, since no node in {names} has a GPU, which spec.nodes.include names: name worker pools with GPUs{}",
+        others(report)
+    );
+    Operands::not(State::Warning, "WorkerPoolWithoutGpu", message)
+}
+
+/// Worker pools that `spec.nodes.include` names although their nodes have no GPU, where no GPU node takes part, and from when on that is
+/// known: a node has no label that tells of its GPU before it is set up.
+fn pools_in_vain<'a>(report: &Report<'a>) -> impl Iterator<Item = (&'a str, Timestamp)> {
+    let named = match report.rules.spec {
+        Some(spec) if none_takes_part(report) => spec.include.as_slice(),
+        _ => &[],
+    };
+    let pools = &report.observed.pools_without_gpu;
+    named.iter().filter_map(|pool| {
+        let first = pools.get(pool)?;
+        Some((
+            pool.as_str(),
+            first.saturating_add(STARTING_LIMIT).unwrap_or(*first),
+        ))
     })
+}
+
+fn none_takes_part(report: &Report<'_>) -> bool {
+    let takes_part = |node: &NodeFacts| report.rules.judge(node).kept_out.is_none();
+    !report.observed.gpu_nodes.iter().any(takes_part)
+}
+
+/// Where there are GPU nodes, in words that follow others.
+fn others(report: &Report<'_>) -> String {
+    let pools = pools(report);
+    if pools.is_empty() {
+        return String::new();
+    }
+    format!("; there are GPU nodes in {}", first_few(pools.iter()))
 }
 
 /// What else there is to know, in words that follow others.
@@ -115,7 +147,7 @@ fn cordoned(report: &Report<'_>) -> Option<String> {
     (!names.is_empty()).then(words)
 }
 
-/// Worker pools that the spec names and that have no GPU node.
+/// Worker pools that the spec names and that have no GPU node, where there are any.
 fn without_nodes(report: &Report<'_>) -> Option<String> {
     let spec = report.rules.spec?;
     let pools = pools(report);
@@ -124,12 +156,18 @@ fn without_nodes(report: &Report<'_>) -> Option<String> {
         .into_iter()
         .filter(|pool| !pools.contains(pool.as_str()))
         .collect();
-    let is_news = !missing.is_empty() && !pools.is_empty() && no_such_pool(report).is_none();
-    is_news.then(|| {
+    let told = pools_in_vain(report).any(|(_, known)| report.now >= known);
+    if missing.is_empty() || pools.is_empty() || told {
+        return None;
+    }
+    let missing = first_few(missing.iter());
+    Some(if !spec.include.is_empty() && none_takes_part(report) {
         format!(
-            "no GPU node is in {}, which spec.nodes names",
-            first_few(missing.iter())
+            "no GPU node is in {missing}, which spec.nodes names: correct the names, or wait if these pools have no nodes yet{}",
+            others(report)
         )
+    } else {
+        format!("no GPU node is in {missing}, which spec.nodes names")
     })
 }
 

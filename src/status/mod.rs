@@ -11,9 +11,11 @@ mod driver_change;
 mod history;
 mod installed;
 mod left_out;
+mod namespace;
 mod nodes;
 mod operands;
 mod sightings;
+mod step;
 mod unreadable;
 
 use jiff::Timestamp;
@@ -86,7 +88,7 @@ pub struct Report<'a> {
     pub drift: &'a DriftState,
     /// By what nodes are judged.
     pub rules: NodeRules<'a>,
-    /// What was wrong when the status was last computed.
+    /// What was wrong or under way when the status was last computed.
     pub sightings: &'a Sightings,
     /// Labels that were set on nodes or taken off lately.
     pub labelled: &'a Labelled,
@@ -101,7 +103,9 @@ pub struct Computed {
     pub status: GpuModuleStatus,
     /// When a deadline passes that the status depends on.
     pub recheck: Option<Timestamp>,
-    /// What is wrong, to be remembered for the next one.
+    /// Since when the step is under way that is waited for.
+    pub waits_since: Option<Timestamp>,
+    /// What is wrong or under way, to be remembered for the next one.
     pub sightings: Sightings,
 }
 
@@ -111,7 +115,7 @@ pub fn compute(report: &Report<'_>) -> Computed {
     let nodes = Nodes::sort(report, &mut sighted);
     let operands = operands::judge(report, &nodes, &mut sighted);
     let configured = configured(report);
-    let installed = installed::judge(report);
+    let installed = installed::judge(report, &mut sighted);
     let drifted = drifted::judge(report);
     let deleted = deleted::judge(report);
     let state = state(report, &operands, &installed, &drifted, deleted.as_ref());
@@ -164,12 +168,8 @@ pub fn compute(report: &Report<'_>) -> Computed {
     Computed {
         status,
         recheck,
-        // What could not be looked at is not gone.
-        sightings: if sees_all {
-            sighted.remembered()
-        } else {
-            report.sightings.clone()
-        },
+        waits_since: installed.waits_since,
+        sightings: sighted.remembered(sees_all),
     }
 }
 

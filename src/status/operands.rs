@@ -127,10 +127,10 @@ fn judge_stack(
         ..
     }) = policy
     else {
-        return silent("ClusterPolicy", now, since);
+        return silent(report, "ClusterPolicy", since);
     };
     if driver.is_some_and(|driver| driver.state.is_none()) {
-        return silent("NVIDIADriver", now, since);
+        return silent(report, "NVIDIADriver", since);
     }
 
     if let Some(mut judged) = nodes.judge(now, since, sighted) {
@@ -172,7 +172,7 @@ fn judge_stack(
         .next()
         .filter(|_| !nodes.are_starting())
     else {
-        return left_out::no_such_pool(report).unwrap_or_else(|| nodes.good());
+        return left_out::judge(report, nodes.good());
     };
     let told = told
         .as_ref()
@@ -195,12 +195,17 @@ fn is_of_held_drivers(error: Option<&(String, String)>) -> bool {
 }
 
 /// NVIDIA's controller has never looked at the object, so whatever else it said is older.
-fn silent(kind: &str, now: Timestamp, since: Timestamp) -> Operands {
-    let message = format!(
-        "NVIDIA's gpu-operator has not reported on its {kind}; look at the Pods in namespace gpu-operator"
+fn silent(report: &Report<'_>, kind: &str, since: Timestamp) -> Operands {
+    let missing = report.observed.missing_pull_secrets.iter().flatten().next();
+    let todo = missing.map_or_else(
+        || "look at the Pods in namespace gpu-operator".to_owned(),
+        |name| {
+            format!("create Secret {name}, which spec.images.pullSecrets names, in namespace gpu-operator")
+        },
     );
+    let message = format!("NVIDIA's gpu-operator has not reported on its {kind}; {todo}");
     Operands::not(State::Processing, "OperatorNotReporting", message).until(
-        now,
+        report.now,
         since + CONTROLLER_LIMIT,
         State::Error,
     )

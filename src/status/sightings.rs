@@ -1,22 +1,34 @@
-//! Since when something is seen to be wrong where no object tells it.
+//! Since when something is seen to be wrong, or to be under way, where no object tells it.
 //!
-//! Each trouble has a time of its own, so that an old one takes no grace from a new one. What is no longer seen is forgotten. A new
-//! process knows nothing: what it finds in its first look counts from the time at which the status says that not all was ready.
+//! Each trouble and each step has a time of its own, so that an old one takes no grace from a new one. What is no longer seen is
+//! forgotten. A new process knows nothing: trouble that it finds in its first look counts from the time at which the status says that
+//! not all was ready.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-/// What was wrong when the status was last computed, by what it was about and the reason; `None`: it never was.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sightings(Option<BTreeMap<(String, &'static str), Timestamp>>);
+use super::Report;
+use super::step::{self, Seen};
 
-/// What is wrong now, each with the time at which that was first seen.
+/// What was wrong, by what it was about and the reason.
+type Troubles = BTreeMap<(String, &'static str), Timestamp>;
+
+/// What was seen when the status was last computed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sightings {
+    /// What was wrong; `None`: all that matters never could be looked at.
+    troubles: Option<Troubles>,
+    step: Seen,
+}
+
+/// What is seen now, each with the time at which that was first so.
 pub struct Sighted<'a> {
     before: &'a Sightings,
     /// When that is first seen which was not there before.
     first: Timestamp,
-    noted: BTreeMap<(String, &'static str), Timestamp>,
+    noted: Troubles,
+    step: Seen,
 }
 
 impl<'a> Sighted<'a> {
@@ -24,23 +36,42 @@ impl<'a> Sighted<'a> {
     pub fn new(before: &'a Sightings, now: Timestamp, not_ready_since: Timestamp) -> Self {
         Self {
             before,
-            first: if before.0.is_none() { not_ready_since } else { now },
-            noted: BTreeMap::new(),
+            first: if before.troubles.is_none() {
+                not_ready_since
+            } else {
+                now
+            },
+            noted: Troubles::new(),
+            step: Seen::Unknown,
         }
     }
 
     /// Since when that is so. `about` is the UID of a node, or empty for the cluster as a whole.
     pub fn since(&mut self, about: &str, reason: &'static str) -> Timestamp {
         let key = (about.to_owned(), reason);
-        let known = self.before.0.as_ref().and_then(|before| before.get(&key));
+        let known = self.before.troubles.as_ref().and_then(|before| before.get(&key));
         let since = known.copied().unwrap_or(self.first);
         self.noted.insert(key, since);
         since
     }
 
-    /// What to remember of it.
-    pub fn remembered(self) -> Sightings {
-        Sightings(Some(self.noted))
+    /// Since when the step is under way that the release, or its removal, is at.
+    pub fn step(&mut self, report: &Report<'_>) -> Option<Timestamp> {
+        self.step = step::see(report, &self.before.step);
+        self.step.since()
+    }
+
+    /// What to remember of it. `sees_all`: everything could be looked at; what could not is not gone.
+    pub fn remembered(self, sees_all: bool) -> Sightings {
+        let troubles = if sees_all {
+            Some(self.noted)
+        } else {
+            self.before.troubles.clone()
+        };
+        Sightings {
+            troubles,
+            step: self.step,
+        }
     }
 }
 
@@ -59,12 +90,12 @@ mod tests {
             at(5),
             "a new process trusts the status"
         );
-        let known = sighted.remembered();
+        let known = sighted.remembered(true);
         let mut sighted = Sighted::new(&known, at(20), at(5));
         assert_eq!(sighted.since("a", "Slow"), at(5));
         assert_eq!(sighted.since("a", "Broken"), at(20));
         assert_eq!(sighted.since("b", "Slow"), at(20));
-        let known = Sighted::new(&sighted.remembered(), at(30), at(5)).remembered();
+        let known = Sighted::new(&sighted.remembered(true), at(30), at(5)).remembered(true);
         let mut sighted = Sighted::new(&known, at(40), at(5));
         assert_eq!(sighted.since("a", "Slow"), at(40));
     }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::conditions::{self, Verdict};
-use crate::api::{ConditionType, GpuModuleStatus, GpuNodesStatus, State, condition};
+use crate::api::{ConditionType, GpuModuleStatus, State, condition};
 
 /// Most characters of the parser's words.
 const MAX_ERROR: usize = 256;
@@ -43,27 +43,11 @@ pub fn unreadable(
             place.clone_from(known);
         }
     }
-    let blank = || GpuModuleStatus {
-        state: State::Warning,
-        description: String::new(),
-        observed_generation: 0,
-        conditions: Vec::new(),
-        release: None,
-        adoption: None,
-        driver: None,
-        node_feature_discovery: None,
-        gpu_nodes: GpuNodesStatus::new(0, 0),
-        worker_pools: Vec::new(),
-        more_worker_pools: 0,
-        history: Vec::new(),
-        next_attempt: None,
-        last_handled_reconcile_at: None,
-    };
     GpuModuleStatus {
         state: State::Warning,
         description: message,
         observed_generation: generation,
         conditions,
-        ..previous.cloned().unwrap_or_else(blank)
+        ..previous.cloned().unwrap_or_else(GpuModuleStatus::blank)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpu_manager::api::FINALIZER;
 use serde_json::json;
 
 use crate::lab::Lab;
@@ -77,6 +78,36 @@ async fn an_object_that_cannot_be_read_after_a_restart_keeps_what_its_status_kno
         metrics.contains("gpu_manager_module_state{state=\"Warning\"} 1"),
         "{metrics}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_and_is_deleted_keeps_its_status_and_its_wishes() {
+    let api = FakeApi::new();
+    let before = json!({ "time": "2026-01-01T00:00:00Z", "operation": "Upgrade", "outcome": "Succeeded", "message": "before" });
+    api.put(
+        GPU_MODULES,
+        json!({ "metadata": { "name": "default", "deletionTimestamp": "2026-11-30T08:00:00Z",
+                "finalizers": [FINALIZER] },
+            "spec": { "driver": { "branch": 999 }, "deletion": { "workloads": "Ignore" } },
+            "status": { "state": "Ready", "description": "", "observedGeneration": 1, "conditions": [],
+                "gpuNodes": { "total": 0, "usable": 0, "summary": "0/0" }, "history": [before],
+                "release": { "name": "gpu-operator", "namespace": "gpu-operator", "chartVersion": "26.3.3",
+                    "appVersion": "v26.3.3", "revision": 4, "valuesDigest": "d" } } }),
+    );
+    // It keeps the removal from its end, so that the status can be read.
+    api.put(
+        "namespaces",
+        json!({ "metadata": { "name": "gpu-operator", "deletionTimestamp": "2026-11-30T08:00:00Z",
+            "finalizers": ["example.com/kept"] } }),
+    );
+    let lab = Lab::start_on(api).await;
+    lab.advance(Duration::from_secs(10)).await;
+    let status = lab.api.status();
+    assert_eq!(status["release"]["revision"], 4, "{status:#}");
+    let history = status["history"].to_string();
+    assert!(history.contains("before"), "{status:#}");
+    let deleted = lab.api.condition("Deleted")["message"].to_string();
+    assert!(deleted.contains("example.com/kept"), "{status:#}");
 }
 
 #[tokio::test(start_paused = true)]

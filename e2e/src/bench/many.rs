@@ -109,9 +109,10 @@ async fn measure(world: &mut World, nodes: usize, screen: &mut Screen<'_>) -> Re
             .await?;
         times.push(seen.as_secs_f64());
     }
+    // The Event of the last one may be on its way still.
+    world.until_settled().await?;
     let requests = world.requests_since(&counted)?;
     ensure!(requests.helm == 0, "{requests:?}");
-    world.until_settled().await?;
     let status = serde_json::to_vec(&world.modules.get(MODULE_NAME).await?.status)?.len();
     let figures = Figures {
         start: start.as_secs_f64(),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use e2e::charts::{Charts, Origin};
 use e2e::interrupt;
-use e2e::tools::{Tools, repository_root};
+use e2e::tools::{Tool, Tools, repository_root};
 use gpu_manager::catalogue::Catalogue;
 use gpu_manager::desired::file_digest;
 
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
 async fn copy() -> Result<()> {
     let catalogue = Catalogue::compiled_in()?;
     let versions: Vec<_> = catalogue.installable().iter().map(ToString::to_string).collect();
-    let tools = Tools::ensure()?;
+    let tools = Tools::with(Tool::Helm)?;
     let wanted: Vec<_> = versions.iter().map(String::as_str).collect();
     let found = Charts::find(&tools, &wanted).await?;
     ensure!(
@@ -25,7 +25,11 @@ async fn copy() -> Result<()> {
         "the stand-in chart must not go into an image"
     );
     let folder = repository_root().join("charts");
-    fs::create_dir_all(&folder)?;
+    // What an earlier catalogue named would go into the image, too.
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir(&folder)?;
     for version in catalogue.installable() {
         let chart = catalogue
             .chart(version)

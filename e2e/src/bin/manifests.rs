@@ -1,4 +1,5 @@
-//! Writes the files of a release into a folder (`make manifests`), or the list of images that they name (`make images`).
+//! Writes the files of a release into a folder (`make manifests`), the list of images that they name
+//! (`make images`), or the chart versions that the dashboard offers (`make form`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Parser, Subcommand};
 use e2e::charts::Charts;
 use e2e::interrupt;
+use e2e::manifests::form::{self, FORM_FILE};
 use e2e::manifests::{Bundle, IMAGES_FILE, Release, images, patch_for};
 use e2e::tools::{Tool, Tools, repository_root};
 use gpu_manager::catalogue::Catalogue;
@@ -42,6 +44,12 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Write the chart versions that can be installed into the dashboard's form.
+    Form {
+        /// Compare with the file instead of writing it.
+        #[arg(long)]
+        check: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -57,6 +65,11 @@ async fn run(command: Command) -> Result<()> {
             dir,
         } => build(&version, image, repository, &dir),
         Command::Images { check } => list_images(check).await,
+        Command::Form { check } => {
+            let form = read(FORM_FILE)?;
+            let wanted = form::with_versions(&form, &Catalogue::compiled_in()?)?;
+            write(FORM_FILE, &wanted, check, "make form")
+        }
     }
 }
 
@@ -82,18 +95,26 @@ fn build(
 }
 
 async fn list_images(check: bool) -> Result<()> {
-    let tools = Tools::ensure()?;
-    let version = Catalogue::compiled_in()?.defaults.chart_version.to_string();
-    let Some(charts) = Charts::nvidia(&tools, &[&version], "the list of images").await? else {
+    let tools = Tools::with(Tool::Helm)?;
+    let catalogue = Catalogue::compiled_in()?;
+    let versions: Vec<String> = catalogue.installable().iter().map(ToString::to_string).collect();
+    let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+    let Some(charts) = Charts::nvidia(&tools, &versions, "the list of images").await? else {
         return Ok(());
     };
     let wanted = patch_for(&images(&tools, &charts).await?);
-    let path = repository_root().join(IMAGES_FILE);
+    write(IMAGES_FILE, &wanted, check, "make images")
+}
+
+fn read(file: &str) -> Result<String> {
+    fs::read_to_string(repository_root().join(file)).with_context(|| format!("cannot read {file}"))
+}
+
+/// Writes a generated file of the repository, or compares it with what it should be.
+fn write(file: &str, wanted: &str, check: bool, make: &str) -> Result<()> {
     if check {
-        let found = fs::read_to_string(&path).with_context(|| format!("cannot read {IMAGES_FILE}"))?;
-        ensure!(found == wanted, "{IMAGES_FILE} is out of date: run `make images`");
-    } else {
-        fs::write(&path, wanted).with_context(|| format!("cannot write {IMAGES_FILE}"))?;
+        ensure!(read(file)? == wanted, "{file} is out of date: run `{make}`");
+        return Ok(());
     }
-    Ok(())
+    fs::write(repository_root().join(file), wanted).with_context(|| format!("cannot write {file}"))
 }

@@ -14,6 +14,7 @@ use crate::tools::repository_root;
 const NOT_RUN: &[(&str, &str)] = &[
     ("docker ", "needs Docker and a registry"),
     ("crane ", "needs a registry"),
+    ("sudo ", "changes the machine"),
     ("kyma ", "needs Kyma's CLI; e2e/tests/manifests does what it does"),
     (
         "kubectl apply -n default -f dist/gpu-",
@@ -119,7 +120,17 @@ fn is_assignment(word: &str) -> bool {
 }
 
 /// Programs that a command begins with.
-const PROGRAMS: [&str; 5] = ["kubectl", "helm", "make", "cargo", "gpu-manager"];
+const PROGRAMS: [&str; 9] = [
+    "kubectl",
+    "helm",
+    "make",
+    "cargo",
+    "gpu-manager",
+    "kyma",
+    "docker",
+    "crane",
+    "sudo",
+];
 
 /// Every command. Fails where a block does not say what it holds.
 pub fn all() -> Result<Vec<Command>> {

@@ -3,6 +3,7 @@
 //! `hack/deploy/` has the objects and `release.yaml` the facts; kustomize, as kubectl brings it, puts them together. Nothing else
 //! makes these files, so tests and the demo install what users install. docs/contributor/packaging.md has the reasons.
 
+pub mod form;
 mod images;
 mod kustomize;
 mod module;

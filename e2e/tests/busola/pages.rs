@@ -46,6 +46,7 @@ const ALERTS: [(&str, &[&str]); 10] = [
             "RetiredChartVersion",
             "OwnedValue",
             "ContradictingValues",
+            "LineBreak",
             "TemplateText",
             "ValuesTooLarge",
             "RegistryNotAllowed",
@@ -61,6 +62,7 @@ const ALERTS: [(&str, &[&str]); 10] = [
         "alert.neighbour",
         &[
             "ForeignRelease",
+            "ReleaseUnreadable",
             "UnmanagedStack",
             "OtherGpuModule",
             "GpuDriverModule",
@@ -68,7 +70,7 @@ const ALERTS: [(&str, &[&str]); 10] = [
             "NodeFeatureRulesMissing",
         ],
     ),
-    ("alert.poolNotFound", &["WorkerPoolNotFound"]),
+    ("alert.poolNotFound", &["WorkerPoolWithoutGpu"]),
     (
         "alert.drift",
         &["DriftFound", "DriftReturns", "DriftNotCorrected"],

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::catalogue::CatalogueFolder;
-use e2e::charts::{Charts, Origin};
+use e2e::charts::{Charts, Origin, known_versions};
 use e2e::cluster::{Cluster, FakeNode, Options as ClusterOptions};
 use e2e::manager::{Manager, Options, binary, describe};
 use e2e::manifests::Flavour;
@@ -26,9 +26,6 @@ use tokio::sync::{Mutex, MutexGuard};
 /// How long anything may take that is waited for; seconds are usual.
 pub const STEP: Duration = Duration::from_mins(2);
 
-/// Chart versions that the catalogue knows.
-const VERSIONS: [&str; 3] = ["26.7.0", "26.3.3", "25.10.1"];
-
 /// One cluster at a time: each fills more than one core while it starts.
 static TURN: Mutex<()> = Mutex::const_new(());
 
@@ -48,7 +45,7 @@ impl Lab {
         tokio::task::spawn_blocking(binary).await??;
         let turn = TURN.lock().await;
         let tools = tokio::task::spawn_blocking(Tools::ensure).await??;
-        let charts = Charts::find(&tools, &VERSIONS).await?;
+        let charts = Charts::find(&tools, &known_versions()?).await?;
         let cluster = Cluster::start(ClusterOptions::full()).await?;
         for node in [FakeNode::with_gpus("gpu-0", 1), FakeNode::new("cpu-0")] {
             cluster.create_node(&node).await?;

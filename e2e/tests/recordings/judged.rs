@@ -59,6 +59,8 @@ fn observe(view: &View) -> Result<Observed> {
             .filter(|node| node.shows_gpu)
             .collect(),
         former_gpu_nodes: Vec::new(),
+        pools_without_gpu: BTreeMap::new(),
+        missing_pull_secrets: None,
         operand_pods: Some(OperandPods::new(pods)),
         policies: view.cluster_policies.iter().map(reduce::policy).collect(),
         drivers: view.nvidia_drivers.iter().map(reduce::driver).collect(),

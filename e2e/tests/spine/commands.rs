@@ -126,6 +126,10 @@ fn possible_here(text: &str) -> String {
     match words.as_slice() {
         ["kubectl", verb, ..] if ONLY_TRIED.contains(verb) => format!("{text} --dry-run=server"),
         ["helm", "uninstall", ..] => format!("{text} --dry-run"),
+        // Without its ServiceAccount it takes no Pod; people type slower than that comes.
+        ["kubectl", "create", "namespace", name] => {
+            format!("{text} && kubectl wait serviceaccount/default -n {name} --for=create --timeout=30s")
+        }
         ["kubectl", "logs", rest @ ..] => {
             const OF_LOGS: [&str; 2] = ["--all-containers", "--prefix"];
             let mut rest: Vec<_> = rest.to_vec();

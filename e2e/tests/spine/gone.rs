@@ -3,9 +3,11 @@
 mod again;
 mod by_hand;
 mod crds;
+mod foreign;
 mod interrupted;
 mod kubectl;
 mod moments;
+mod namespace;
 mod refused;
 mod rights;
 mod world;

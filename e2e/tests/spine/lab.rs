@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::catalogue::CatalogueFolder;
-use e2e::charts::{Charts, Origin};
+use e2e::charts::{Charts, Origin, known_versions};
 use e2e::cluster::{Cluster, FakeNode, Options as ClusterOptions};
 use e2e::manager::{Manager, Options, binary, describe, install_manifests};
 use e2e::simulated;
@@ -25,9 +25,6 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use wrapper::WrappedHelm;
-
-/// Chart versions that the catalogue knows.
-pub const VERSIONS: [&str; 3] = ["26.7.0", "26.3.3", "25.10.1"];
 
 /// How long the cluster and one manager may take for anything that this suite waits for; seconds are usual.
 pub const STEP: Duration = Duration::from_mins(2);
@@ -50,13 +47,13 @@ impl Lab {
     /// Two nodes with a GPU and one without, the manifests of the module, and nobody who acts on them.
     pub async fn start() -> Result<Self> {
         let tools = tokio::task::spawn_blocking(Tools::ensure).await??;
-        Self::with_charts(Charts::find(&tools, &VERSIONS).await?).await
+        Self::with_charts(Charts::find(&tools, &known_versions()?).await?).await
     }
 
     /// The same with the project's stand-in for NVIDIA's charts.
     pub async fn with_stand_in() -> Result<Self> {
         let tools = tokio::task::spawn_blocking(Tools::ensure).await??;
-        Self::with_charts(Charts::stand_in(&tools, &VERSIONS).await?).await
+        Self::with_charts(Charts::stand_in(&tools, &known_versions()?).await?).await
     }
 
     async fn with_charts(charts: Charts) -> Result<Self> {

@@ -12,8 +12,14 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs the operator with these flags besides a working folder of its own, and returns what it says at its end.
 async fn last_words(folder: &Path, flags: &[&str]) -> Result<String> {
+    Ok(words(folder, flags, &[]).await?.1)
+}
+
+/// What such a start logs, and what it says at its end.
+async fn words(folder: &Path, flags: &[&str], variables: &[(&str, &str)]) -> Result<(String, String)> {
     let mut command = tokio::process::Command::new(binary()?);
-    command.env_clear().arg("run").args(flags).kill_on_drop(true);
+    command.env_clear().envs(variables.iter().copied());
+    command.arg("run").args(flags).kill_on_drop(true);
     command.arg("--work-dir").arg(folder.join("work"));
     command.args(["--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"]);
     let output = tokio::time::timeout(LIMIT, command.output())
@@ -21,9 +27,9 @@ async fn last_words(folder: &Path, flags: &[&str]) -> Result<String> {
         .with_context(|| format!("still running: {flags:?}"))??;
     let said = String::from_utf8(output.stderr)?;
     ensure!(output.status.code() == Some(1), "{}: {said}", output.status);
-    let own: Vec<_> = said.lines().filter(|line| !line.starts_with('{')).collect();
+    let (log, own): (Vec<_>, Vec<_>) = said.lines().partition(|line| line.starts_with('{'));
     ensure!(own.len() == 1, "more than one sentence: {said}");
-    Ok(own[0].to_owned())
+    Ok((log.join("\n"), own[0].to_owned()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,6 +81,27 @@ async fn without_a_usable_helm_cluster_or_catalogue() -> Result<()> {
             said.starts_with("gpu-manager: ") && said.contains(sentence),
             "{flags:?}: {said}"
         );
+    }
+    Ok(())
+}
+
+/// Kyma asks for validated cryptography by a variable. There is none, and only silence about it would be a claim.
+#[tokio::test(flavor = "multi_thread")]
+async fn asked_for_fips_mode_it_logs_that_nothing_is_validated() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let cases: [(&[(&str, &str)], bool); 4] = [
+        (&[("KYMA_FIPS_MODE_ENABLED", "true")], true),
+        (&[("KYMA_FIPS_MODE_ENABLED", "false")], false),
+        (&[("KYMA_FIPS_MODE_ENABLED", "")], false),
+        (&[], false),
+    ];
+    for (variables, warns) in cases {
+        // No helm, so the start ends by itself once it has said this.
+        let (log, _) = words(folder.path(), &[], variables).await?;
+        let said = log.lines().any(|line| {
+            line.contains("\"WARN\"") && line.contains("nor its helm uses a validated cryptographic module")
+        });
+        ensure!(said == warns, "{variables:?}: {log}");
     }
     Ok(())
 }

@@ -4,3 +4,4 @@ mod begin;
 mod clear;
 
 pub use begin::begin;
+pub use clear::NotCleared;

@@ -132,10 +132,15 @@ fn a_repository_of_the_drivers_own_comes_before_the_registry() {
         "images": { "registry": "mirror.example" },
     });
     let prefix = |spec| desired(spec).unwrap().driver_image_prefix().unwrap();
-    assert_eq!(prefix(spec), "drivers.example/nv/1.17.0/driver:580-");
+    let release = Catalogue::compiled_in()
+        .unwrap()
+        .defaults
+        .driver
+        .installer_release;
+    assert_eq!(prefix(spec), format!("drivers.example/nv/{release}/driver:580-"));
     assert_eq!(
         prefix(json!({ "images": { "registry": "mirror.example" } })),
-        "mirror.example/gardenlinux/gardenlinux-nvidia-installer/1.17.0/driver:580-"
+        format!("mirror.example/gardenlinux/gardenlinux-nvidia-installer/{release}/driver:580-")
     );
 }
 
@@ -319,6 +324,24 @@ fn only_allowed_registries_may_be_named() {
             json!({ "values": { "operator": { "env": [{ "name": "VALIDATOR_IMAGE", "value": "evil.example/v:1" }] } } }),
             "spec.values.operator.env",
         ),
+        (
+            // The chart has no repository for it, so the image stands alone.
+            json!({ "values": { "kataManager": { "image": "busybox:1" } } }),
+            "spec.values.kataManager.image",
+        ),
+        (
+            json!({ "chartVersion": "26.3.3", "values": { "operator": { "initContainer": { "image": "busybox:1" } } } }),
+            "spec.values.operator.initContainer.image",
+        ),
+        (
+            json!({ "values": { "kataManager": { "repository": "", "image": "busybox:1" } } }),
+            "spec.values.kataManager.repository",
+        ),
+        (
+            // No chart reads it. In a list each element is a container, to which a repository beside the image says nothing.
+            json!({ "values": { "new": { "containers": [{ "image": "busybox:1", "repository": "second.example" }] } } }),
+            "spec.values.new.containers",
+        ),
     ];
     for (value, _) in &cases {
         under(&catalogue, value).unwrap();
@@ -341,6 +364,9 @@ fn only_allowed_registries_may_be_named() {
         json!({ "images": { "registry": "mirror.example/team" } }),
         json!({ "images": { "registry": "mirror.example/team/gpu" }, "driver": { "repository": "second.example/nv" } }),
         json!({ "values": { "dcgm": { "repository": "second.example", "image": "dcgm", "version": "4" } } }),
+        json!({ "values": { "dcgm": { "image": "dcgm" } } }),
+        json!({ "values": { "kataManager": { "repository": "second.example", "image": "kata", "version": "1" } } }),
+        json!({ "values": { "new": { "containers": [{ "image": "second.example/busybox:1" }] } } }),
         json!({ "values": { "operator": { "env": [{ "name": "OTHER", "value": "a/b" }] } } }),
     ] {
         under(&catalogue, &value).unwrap();

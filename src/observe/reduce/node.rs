@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 
 use crate::api::FIELD_MANAGER;
 use crate::facts::{
@@ -77,7 +77,7 @@ fn condition<'a>(node: &'a Node, kind: &str) -> Option<&'a NodeCondition> {
 }
 
 /// True for a node whose machine is about to be removed.
-fn is_leaving(node: &Node) -> bool {
+pub fn is_leaving(node: &Node) -> bool {
     let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     node.metadata.deletion_timestamp.is_some()
         || taints.any(|taint| taint.key == REMOVAL_TAINT)
@@ -114,10 +114,11 @@ fn gpu(labels: &Labels) -> GpuLabels {
     }
 }
 
-fn operands(node: &Node) -> Option<OperandsLabel> {
+/// The node's label, and whose it is.
+pub fn operands(node: &impl Resource) -> Option<OperandsLabel> {
     let value = node.labels().get(OPERANDS_LABEL)?.clone();
     let field = format!("f:{OPERANDS_LABEL}");
-    let entries = node.metadata.managed_fields.iter().flatten();
+    let entries = node.managed_fields().iter();
     let mut owners = entries.filter(|entry| {
         entry
             .fields_v1

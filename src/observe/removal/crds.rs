@@ -8,8 +8,8 @@ use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::{Api, Client, ResourceExt as _};
 
-use super::{gone, pages};
-use crate::api::{ANNOTATION_SPEC_DIGEST, RELEASE_NAMESPACE};
+use super::{gone, nfd, pages};
+use crate::api::ANNOTATION_SPEC_DIGEST;
 use crate::drift::{Kind, ObjectRef};
 use crate::facts::{HelmOwner, InstanceKind, Left, Neighbour, Remedy, first_few};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -26,7 +26,7 @@ impl Family {
     const fn group(self) -> &'static str {
         match self {
             Self::Nvidia => "nvidia.com",
-            Self::NodeFeatureDiscovery => "nfd.k8s-sigs.io",
+            Self::NodeFeatureDiscovery => nfd::GROUP,
         }
     }
 
@@ -105,7 +105,7 @@ async fn one(
         let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
         let what = format!("list {}", resource.plural);
         for object in found(pages(&api, &what).await)?.unwrap_or_default() {
-            if is_of_release(&object, &instances.kind) {
+            if is_of_release(&object, &resource) {
                 left.objects.push(gone(&object, instances.kind.clone()));
             } else {
                 left.stays
@@ -131,12 +131,10 @@ fn instance_kind(crd: &CustomResourceDefinition) -> Option<InstanceKind> {
     })
 }
 
-/// True for what the release has made. The workers of its Node Feature Discovery, and GPU Feature Discovery, write NodeFeatures into their
-/// own namespace; both have ended by now.
-fn is_of_release(object: &PartialObjectMeta<DynamicObject>, kind: &Kind) -> bool {
+/// True for what the release has made, or its Node Feature Discovery, which has ended by now.
+fn is_of_release(object: &PartialObjectMeta<DynamicObject>, kind: &ApiResource) -> bool {
     let owner = reduce::owner(&object.metadata);
-    let features = kind.kind == "NodeFeature" && object.namespace().as_deref() == Some(RELEASE_NAMESPACE);
-    owner.is_some_and(|owner| HelmOwner::is_module_release(&owner)) || features
+    owner.is_some_and(|owner| HelmOwner::is_module_release(&owner)) || nfd::is_feature_of_stack(kind, object)
 }
 
 /// Whether there is an object of that kind.
@@ -166,23 +164,16 @@ mod tests {
     }
 
     #[test]
-    fn features_in_the_namespace_of_the_release_are_its_own() {
-        let object = |namespace: &str, annotations: serde_json::Value| {
-            serde_json::from_value::<PartialObjectMeta<DynamicObject>>(serde_json::json!({
-                "metadata": { "name": "a", "namespace": namespace, "annotations": annotations },
-            }))
+    fn what_bears_the_marks_of_the_release_is_its_own() {
+        let rules = ApiResource::from_gvk(&GroupVersionKind::gvk(nfd::GROUP, "v1alpha1", "NodeFeatureRule"));
+        let object = |release: &str| {
+            let annotations = serde_json::json!({ "meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": "gpu-operator" });
+            serde_json::from_value(
+                serde_json::json!({ "metadata": { "name": "a", "annotations": annotations } }),
+            )
             .unwrap()
         };
-        let none = serde_json::json!({});
-        let features = Kind::new("nfd.k8s-sigs.io/v1alpha1", "NodeFeature");
-        let rules = Kind::new("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule");
-        assert!(is_of_release(&object(RELEASE_NAMESPACE, none.clone()), &features));
-        assert!(!is_of_release(&object("nfd", none.clone()), &features));
-        assert!(!is_of_release(&object(RELEASE_NAMESPACE, none), &rules));
-        let of_helm = serde_json::json!({
-            "meta.helm.sh/release-name": "gpu-operator",
-            "meta.helm.sh/release-namespace": "gpu-operator",
-        });
-        assert!(is_of_release(&object("", of_helm), &rules));
+        assert!(is_of_release(&object("gpu-operator"), &rules));
+        assert!(!is_of_release(&object("another"), &rules));
     }
 }

@@ -2,13 +2,15 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::list;
 use crate::api::STACK_DEPLOYMENT;
 use crate::drift::{Kind, ObjectRef};
-use crate::facts::{DriverChange, HelmOwner, Left, Leftover, NodeIds, Remedy, Removal};
+use crate::facts::{
+    DriverChange, HelmOwner, Left, Leftover, MOST_NOTED, MachineUpdate, NodeIds, Remedy, Removal,
+};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline};
 use crate::observe::{nvidia, reduce};
 
@@ -26,10 +28,15 @@ pub async fn unfinished_driver_upgrades(client: &Client) -> Result<NodeIds, ApiE
     let params = ListParams::default().labels(UNFINISHED);
     let what = "list the Nodes whose driver is being replaced";
     let list = deadline(API_DEADLINE, what, nodes.list(&params)).await?;
-    let unfinished = list.items.into_iter().filter(may_be_cordoned_by_nvidia);
-    Ok(unfinished
-        .map(|node| (node.name_any(), node.uid().unwrap_or_default()))
-        .collect())
+    Ok(noted(list.items))
+}
+
+/// The UIDs of those that may be cordoned, first of those that are.
+fn noted(mut unfinished: Vec<Node>) -> NodeIds {
+    unfinished.retain(may_be_cordoned_by_nvidia);
+    unfinished.sort_by_key(|node| !is_cordoned(node));
+    let uids = unfinished.into_iter().filter_map(|node| node.metadata.uid);
+    uids.take(MOST_NOTED).collect()
 }
 
 /// True where a cordon of the node is that of NVIDIA's operator, or will be. It cordons a node after its turn has come, so one that is
@@ -87,7 +94,7 @@ pub(super) async fn upgrades(client: &Client) -> Result<Left, ApiError> {
     Ok(left)
 }
 
-/// The nodes noted that are cordoned, by NVIDIA's operator and by nobody since.
+/// The nodes noted that are cordoned, by NVIDIA's operator and by nobody since, and that nobody empties now.
 pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Result<Left, ApiError> {
     let noted = removal.map(|removal| &removal.in_driver_upgrade);
     let Some(noted) = noted.filter(|noted| !noted.is_empty()) else {
@@ -97,9 +104,7 @@ pub(super) async fn cordons(client: &Client, removal: Option<&Removal>) -> Resul
     let params = ListParams::default().fields("spec.unschedulable=true");
     let cordoned = deadline(API_DEADLINE, "list cordoned Nodes", nodes.list(&params)).await?;
     let theirs = cordoned.iter().filter(|node| {
-        noted.get(&node.name_any()) == node.uid().as_ref()
-            && node.uid().is_some()
-            && is_cordon_of_nvidia(node)
+        node.uid().is_some_and(|uid| noted.contains(&uid)) && is_cordon_of_nvidia(node) && !is_emptied(node)
     });
     Ok(Left {
         objects: theirs
@@ -125,6 +130,12 @@ fn is_cordon_of_nvidia(node: &Node) -> bool {
         fields.is_some_and(|fields| !fields.0["f:spec"]["f:unschedulable"].is_null())
     });
     of_cordon.any(|entry| entry.manager.as_deref() == Some(STACK_DEPLOYMENT))
+}
+
+/// True for a node that Gardener or the cluster autoscaler empties. Whoever drains a node that is cordoned already writes nothing by which
+/// that would show, and needs the cordon.
+fn is_emptied(node: &Node) -> bool {
+    reduce::is_leaving(node) || MachineUpdate::of(node.labels()).is_some()
 }
 
 #[cfg(test)]
@@ -173,5 +184,59 @@ mod tests {
         assert!(by_nvidia("upgrade-required", false, None));
         assert!(!by_nvidia("upgrade-required", true, None));
         assert!(!by_nvidia("upgrade-done", true, None));
+    }
+
+    #[test]
+    fn a_node_that_is_emptied_stays_cordoned() {
+        let cordoned = || node("pod-restart-required", true, None);
+        assert!(!is_emptied(&cordoned()));
+        let with = |patch: serde_json::Value| {
+            let mut value = serde_json::to_value(cordoned()).unwrap();
+            json_patch(&mut value, &patch);
+            serde_json::from_value::<Node>(value).unwrap()
+        };
+        let update = "node.machine.sapcloud.io/selected-for-update";
+        let taint = json!([{ "key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule" }]);
+        let terminating = json!([{ "type": "Terminating", "status": "True" }]);
+        for patch in [
+            json!({ "metadata": { "labels": { update: "true" } } }),
+            json!({ "metadata": { "deletionTimestamp": "2026-11-30T08:00:00Z" } }),
+            json!({ "spec": { "taints": taint } }),
+            json!({ "status": { "conditions": terminating } }),
+        ] {
+            assert!(is_emptied(&with(patch.clone())), "{patch}");
+        }
+    }
+
+    fn json_patch(value: &mut serde_json::Value, patch: &serde_json::Value) {
+        match patch {
+            serde_json::Value::Object(fields) => {
+                for (key, inner) in fields {
+                    json_patch(&mut value[key], inner);
+                }
+            }
+            leaf => *value = leaf.clone(),
+        }
+    }
+
+    #[test]
+    fn of_very_many_nodes_those_that_are_cordoned_are_noted() {
+        let nodes = (0..=MOST_NOTED).map(|index| {
+            let cordoned = index == MOST_NOTED;
+            let mut node = node(
+                if cordoned {
+                    "upgrade-failed"
+                } else {
+                    "upgrade-required"
+                },
+                cordoned,
+                None,
+            );
+            node.metadata.uid = Some(format!("uid-{index}"));
+            node
+        });
+        let noted = noted(nodes.collect());
+        assert_eq!(noted.len(), MOST_NOTED);
+        assert!(noted.contains(&format!("uid-{MOST_NOTED}")));
     }
 }

@@ -1,10 +1,13 @@
 //! Reads what a removal has to know and what is left to take away. Asked for by a decision, never watched.
 
+mod content;
 mod crds;
 mod drivers;
 mod namespace;
+mod nfd;
 mod nodes;
 mod pods;
+mod served;
 mod stack;
 
 use std::fmt::Debug;
@@ -43,9 +46,10 @@ pub async fn left(
         Leavings::Nodes => nodes::labels(client, others_nfd.is_some()).await,
         Leavings::Pods if is_open => pods::pods(client).await,
         Leavings::Hooks => stack::hooks(client, is_open).await,
+        Leavings::OwnLabels => nodes::own_labels(client).await,
         Leavings::Crds => crds::crds(client, others_nfd).await,
         Leavings::Namespace if is_open => namespace::namespace(client, namespace).await,
-        Leavings::Rights if is_open => namespace::rights(client).await,
+        Leavings::Rights if is_open => namespace::rights(client, namespace).await,
         Leavings::Pods | Leavings::Namespace | Leavings::Rights => Ok(Left::default()),
     }
 }
@@ -92,12 +96,24 @@ async fn list_there(
     Ok(found(pages(&api, &what).await)?.unwrap_or_default())
 }
 
-/// The metadata of objects, however many there are.
+/// The metadata of all objects, however many there are.
 async fn pages<K>(api: &Api<K>, what: &str) -> Result<Vec<PartialObjectMeta<K>>, ApiError>
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    let mut params = ListParams::default().limit(PAGE);
+    pages_of(api, ListParams::default(), what).await
+}
+
+/// The metadata of the objects that `params` select.
+async fn pages_of<K>(
+    api: &Api<K>,
+    params: ListParams,
+    what: &str,
+) -> Result<Vec<PartialObjectMeta<K>>, ApiError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut params = params.limit(PAGE);
     let mut all = Vec::new();
     loop {
         let page = deadline(API_DEADLINE, what.to_owned(), api.list_metadata(&params)).await?;

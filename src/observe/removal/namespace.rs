@@ -1,31 +1,20 @@
 //! The namespace of the release: it goes where the module made it and nobody else has put anything into it.
 
-use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube::discovery::{ApiGroup, Discovery, Scope, verbs};
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Map, Value, json};
 
-use super::{gone, list_there};
+use super::content::Content;
+use super::gone;
 use crate::api::{
-    KYMA_MODULE, LABEL_KYMA_MODULE, LABEL_MANAGED_BY, MANAGER, RELEASE_NAME, RELEASE_NAMESPACE, RELEASE_ROLE,
+    ANNOTATION_FORMER_LABELS, FIELD_MANAGER, LABEL_MANAGED_BY, MANAGER, RELEASE_NAMESPACE, RELEASE_ROLE,
 };
-use crate::drift::Kind;
-use crate::facts::{HelmOwner, Left, SurroundingNamespace, first_few};
+use crate::drift::{Kind, ObjectRef};
+use crate::facts::{Left, Leftover, Remedy, SurroundingNamespace, first_few};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 use crate::observe::reduce;
-
-/// Kinds that are listed at once.
-const AT_ONCE: usize = 8;
-
-/// What Kubernetes and service meshes put into every namespace.
-const EVERYWHERE: [(&str, &str); 4] = [
-    ("ConfigMap", "istio-ca-crl"),
-    ("ConfigMap", "istio-ca-root-cert"),
-    ("ConfigMap", "kube-root-ca.crt"),
-    ("ServiceAccount", "default"),
-];
 
 /// The namespace, where it goes, or who keeps it.
 pub(super) async fn namespace(client: &Client, namespace: SurroundingNamespace) -> Result<Left, ApiError> {
@@ -36,29 +25,36 @@ pub(super) async fn namespace(client: &Client, namespace: SurroundingNamespace) 
     if namespace == SurroundingNamespace::Foreign {
         return Ok(kept("which the module did not make".to_owned()));
     }
+    let mut unclear = Vec::new();
     if namespace == SurroundingNamespace::Ours {
-        let others = others(client).await?;
-        if !others.is_empty() {
+        let others = Content::read(client).await?.of_others();
+        if !others.theirs.is_empty() {
             return Ok(kept(format!(
-                "which holds {} of somebody else's",
-                first_few(others.iter())
+                "which holds {} of somebody else's and admits privileged Pods",
+                first_few(others.theirs.iter())
             )));
         }
+        unclear = others.unclear;
     }
-    let api = Api::<Namespace>::all(client.clone());
-    let what = format!("read Namespace {RELEASE_NAMESPACE}");
-    let read = found(deadline(API_DEADLINE, what, api.get_metadata(RELEASE_NAMESPACE)).await)?;
-    Ok(Left {
+    let read = read(client).await?;
+    let mut left = Left {
         objects: read
             .iter()
             .map(|namespace| gone(namespace, Kind::new("v1", "Namespace")))
             .collect(),
         stays: Vec::new(),
-    })
+    };
+    if !unclear.is_empty() {
+        let why = format!("it may hold what others need: {}", first_few(unclear.iter()));
+        for namespace in &mut left.objects {
+            namespace.remedy = Remedy::Blocked(why.clone());
+        }
+    }
+    Ok(left)
 }
 
-/// The RoleBinding that gives the operator its rights in a namespace that stays.
-pub(super) async fn rights(client: &Client) -> Result<Left, ApiError> {
+/// What the operator has set up in a namespace that stays: the RoleBinding that gives it its rights, and its labels on one that it did not make.
+pub(super) async fn rights(client: &Client, namespace: SurroundingNamespace) -> Result<Left, ApiError> {
     let api = Api::<RoleBinding>::namespaced(client.clone(), RELEASE_NAMESPACE);
     let what = format!("read RoleBinding {RELEASE_NAMESPACE}/{RELEASE_ROLE}");
     let read = found(deadline(API_DEADLINE, what, api.get_metadata(RELEASE_ROLE)).await)?;
@@ -69,108 +65,101 @@ pub(super) async fn rights(client: &Client) -> Result<Left, ApiError> {
             .is_some_and(|by| by == MANAGER)
     });
     let kind = Kind::new("rbac.authorization.k8s.io/v1", "RoleBinding");
-    Ok(Left {
+    let mut left = Left {
         objects: ours.iter().map(|binding| gone(binding, kind.clone())).collect(),
         stays: Vec::new(),
+    };
+    if namespace == SurroundingNamespace::Foreign {
+        let read = self::read(client).await?;
+        left.objects.extend(read.as_ref().and_then(borrowed));
+    }
+    Ok(left)
+}
+
+async fn read(client: &Client) -> Result<Option<PartialObjectMeta<Namespace>>, ApiError> {
+    let api = Api::<Namespace>::all(client.clone());
+    let what = format!("read Namespace {RELEASE_NAMESPACE}");
+    found(deadline(API_DEADLINE, what, api.get_metadata(RELEASE_NAMESPACE)).await)
+}
+
+/// The labels that the module has applied and nobody else wants: they become what they were, or go.
+fn borrowed(namespace: &PartialObjectMeta<Namespace>) -> Option<Leftover> {
+    let former = reduce::former_labels(&namespace.metadata);
+    let labels: Map<_, _> = namespace
+        .labels()
+        .keys()
+        .filter(|key| is_applied_by_us_alone(namespace, key))
+        .map(|key| {
+            (
+                key.clone(),
+                former.get(key).map_or(Value::Null, |value| value.as_str().into()),
+            )
+        })
+        .collect();
+    let noted = namespace.annotations().contains_key(ANNOTATION_FORMER_LABELS);
+    (noted || !labels.is_empty()).then(|| Leftover {
+        object: ObjectRef {
+            kind: Kind::new("v1", "Namespace"),
+            namespace: None,
+            name: namespace.name_any(),
+        },
+        uid: namespace.uid().unwrap_or_default(),
+        remedy: Remedy::Patch(json!({ "metadata": {
+            "labels": labels, "annotations": { ANNOTATION_FORMER_LABELS: null },
+        }})),
     })
 }
 
-/// What others have put into it, of whatever kind, and kinds of which nobody can tell.
-async fn others(client: &Client) -> Result<Vec<String>, ApiError> {
-    let what = "learn which kinds are served";
-    let discovery = Discovery::new(client.clone()).run_aggregated();
-    let discovery = deadline(API_DEADLINE, what, discovery).await?;
-    // Each kind in its best version: not every kind is served in the version that its group prefers.
-    let kinds = discovery.groups().flat_map(ApiGroup::resources_by_stability);
-    let kinds = kinds.filter(|(kind, capabilities)| {
-        capabilities.scope == Scope::Namespaced
-            && capabilities.supports_operation(verbs::LIST)
-            && !comes_by_itself(kind)
+/// What was restored is no apply of the module's, so it is not taken off the next time.
+fn is_applied_by_us_alone(namespace: &PartialObjectMeta<Namespace>, label: &str) -> bool {
+    let field = format!("f:{label}");
+    let entries = namespace.metadata.managed_fields.iter().flatten();
+    let mut owners = entries.filter(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        fields.is_some_and(|fields| !fields.0["f:metadata"]["f:labels"][&field].is_null())
     });
-    let mut lists = stream::iter(kinds)
-        .map(|(kind, _)| async move { (list_there(client, &kind).await, kind) })
-        .buffered(AT_ONCE);
-    let mut others = Vec::new();
-    while let Some((list, kind)) = lists.next().await {
-        match list {
-            Ok(objects) => {
-                let foreign = objects.iter().filter(|object| is_foreign(&kind.kind, object));
-                others.extend(foreign.map(|object| format!("{} {}", kind.kind, object.name_any())));
-            }
-            // A kind that cannot be listed after all, or whose own API server is away.
-            Err(error) if matches!(error.code(), Some(405 | 406)) => {}
-            Err(error)
-                if error.code() == Some(503) || (error.is_forbidden() && !error.is_missing_right()) =>
-            {
-                others.push(format!("{} that cannot be listed", kind.plural));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    others.sort_unstable();
-    Ok(others)
-}
-
-/// Kinds whose objects say nothing about who uses a namespace: what Kubernetes derives from others, and what the release's own workers have
-/// written there.
-fn comes_by_itself(kind: &ApiResource) -> bool {
-    let groups = ["events.k8s.io", "metrics.k8s.io"];
-    let kinds = ["Endpoints", "EndpointSlice", "Event", "Lease", "NodeFeature"];
-    groups.contains(&kind.group.as_str()) || kinds.contains(&kind.kind.as_str())
-}
-
-/// True for what neither Kubernetes, nor the module, nor the release has made. What something else has made goes with that.
-fn is_foreign(kind: &str, object: &PartialObjectMeta<DynamicObject>) -> bool {
-    let name = object.name_any();
-    let of_release =
-        reduce::owner(&object.metadata).is_some_and(|owner| HelmOwner::is_module_release(&owner));
-    let label = |key: &str| object.labels().get(key).map(String::as_str);
-    let made = !object.owner_references().is_empty() || label(LABEL_KYMA_MODULE) == Some(KYMA_MODULE);
-    // A dry run comes here with them; otherwise they are gone.
-    let of_helm = kind == "Secret" && label("owner") == Some("helm") && label("name") == Some(RELEASE_NAME);
-    object.metadata.deletion_timestamp.is_none()
-        && !of_release
-        && !of_helm
-        && !made
-        && !EVERYWHERE.contains(&(kind, name.as_str()))
+    let is_apply = owners.next().is_some_and(|owner| {
+        owner.manager.as_deref() == Some(FIELD_MANAGER) && owner.operation.as_deref() == Some("Apply")
+    });
+    is_apply && owners.next().is_none()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
-    fn foreign(kind: &str, metadata: &Value) -> bool {
-        let object = json!({ "metadata": metadata });
-        is_foreign(kind, &serde_json::from_value(object).unwrap())
-    }
-
     #[test]
-    fn only_what_nobody_of_the_stack_has_made_keeps_the_namespace() {
-        assert!(foreign("Certificate", &json!({ "name": "of-a-team" })));
-        assert!(foreign("ConfigMap", &json!({ "name": "default" })));
-        assert!(!foreign("ServiceAccount", &json!({ "name": "default" })));
-        let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u" }]);
-        assert!(!foreign(
-            "ConfigMap",
-            &json!({ "name": "a", "ownerReferences": owner })
-        ));
-        let of_release = |name: &str| json!({ "name": "a", "labels": { "owner": "helm", "name": name } });
-        assert!(!foreign("Secret", &of_release("gpu-operator")));
-        assert!(foreign("Secret", &of_release("another")));
-        let of_module = |name: &str| json!({ "name": "a", "labels": { LABEL_KYMA_MODULE: name } });
-        assert!(!foreign("RoleBinding", &of_module(KYMA_MODULE)));
-        assert!(foreign("ServiceMonitor", &of_module("telemetry")));
-    }
-
-    #[test]
-    fn what_kubernetes_derives_says_nothing() {
-        let kind = |group: &str, kind: &str| {
-            ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, "v1", kind))
+    fn a_borrowed_namespace_gets_back_what_it_had() {
+        let entry = |manager: &str, operation: &str, label: &str| {
+            json!({ "manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1",
+                "fieldsV1": { "f:metadata": { "f:labels": { format!("f:{label}"): {} } } } })
         };
-        assert!(comes_by_itself(&kind("metrics.k8s.io", "PodMetrics")));
-        assert!(comes_by_itself(&kind("", "Event")));
-        assert!(!comes_by_itself(&kind("cert-manager.io", "Certificate")));
+        let namespace = |entries: Value, note: Option<&str>| -> PartialObjectMeta<Namespace> {
+            let annotations = note.map(|note| json!({ ANNOTATION_FORMER_LABELS: note }));
+            let labels =
+                json!({ "enforce": "privileged", "audit": "privileged", "warn": "privileged", "team": "a" });
+            serde_json::from_value(json!({ "metadata": {
+                "name": "gpu-operator", "uid": "u", "labels": labels, "annotations": annotations, "managedFields": entries,
+            }}))
+            .unwrap()
+        };
+        let ours = [
+            entry(FIELD_MANAGER, "Apply", "enforce"),
+            entry(FIELD_MANAGER, "Apply", "audit"),
+            // Somebody else wants it, too.
+            entry(FIELD_MANAGER, "Apply", "warn"),
+            entry("kubectl", "Apply", "warn"),
+            entry("kubectl", "Apply", "team"),
+        ];
+        let found = borrowed(&namespace(json!(ours), Some(r#"{"enforce":"restricted"}"#))).unwrap();
+        let expected = json!({ "metadata": {
+            "labels": { "enforce": "restricted", "audit": null }, "annotations": { ANNOTATION_FORMER_LABELS: null },
+        }});
+        assert_eq!(found.remedy, Remedy::Patch(expected));
+        let restored = [
+            entry(FIELD_MANAGER, "Update", "enforce"),
+            entry("kubectl", "Apply", "warn"),
+        ];
+        assert_eq!(borrowed(&namespace(json!(restored), None)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Labels and annotations that NVIDIA's operator, GPU Feature Discovery and Node Feature Discovery have put on nodes.
+//! Labels and annotations that NVIDIA's operator, GPU Feature Discovery, Node Feature Discovery and the module have put on nodes.
 //!
 //! A key counts only if its prefix is theirs and the node's `managedFields` name one of their programs and nobody else for it. What a
 //! user, a cloud or an autoscaler has set stays, whatever it is called.
@@ -6,14 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Node;
+use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
-use super::pages;
+use super::{pages, pages_of};
 use crate::drift::{Kind, ObjectRef};
-use crate::facts::{Left, Leftover, Remedy};
+use crate::facts::{Left, Leftover, OPERANDS_LABEL, Remedy};
 use crate::kube_api::ApiError;
+use crate::observe::reduce;
 
 /// Prefixes of what NVIDIA's programs set.
 const NVIDIA: &str = "nvidia.com/";
@@ -58,6 +60,32 @@ pub(super) async fn labels(client: &Client, others_label: bool) -> Result<Left, 
     })
 }
 
+/// The module's own label.
+pub(super) async fn own_labels(client: &Client) -> Result<Left, ApiError> {
+    let nodes = Api::<Node>::all(client.clone());
+    let params = ListParams::default().labels(OPERANDS_LABEL);
+    let labelled = pages_of(&nodes, params, "list labelled Nodes").await?;
+    let ours = labelled
+        .iter()
+        .filter(|node| reduce::operands(*node).is_some_and(|label| label.is_ours));
+    Ok(Left {
+        objects: ours.map(|node| leftover(node, Remedy::Unapply)).collect(),
+        stays: Vec::new(),
+    })
+}
+
+fn leftover(node: &PartialObjectMeta<Node>, remedy: Remedy) -> Leftover {
+    Leftover {
+        object: ObjectRef {
+            kind: Kind::new("v1", "Node"),
+            namespace: None,
+            name: node.name_any(),
+        },
+        uid: node.uid().unwrap_or_default(),
+        remedy,
+    }
+}
+
 fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover> {
     let of = |place: &str, keys: &BTreeMap<String, String>| {
         let theirs = keys.iter().filter(|(key, value)| {
@@ -76,15 +104,8 @@ fn strip(node: &PartialObjectMeta<Node>, others_label: bool) -> Option<Leftover>
     if labels.is_empty() && annotations.is_empty() {
         return None;
     }
-    Some(Leftover {
-        object: ObjectRef {
-            kind: Kind::new("v1", "Node"),
-            namespace: None,
-            name: node.name_any(),
-        },
-        uid: node.uid().unwrap_or_default(),
-        remedy: Remedy::Patch(json!({ "metadata": { "labels": labels, "annotations": annotations } })),
-    })
+    let patch = json!({ "metadata": { "labels": labels, "annotations": annotations } });
+    Some(leftover(node, Remedy::Patch(patch)))
 }
 
 /// True where only programs of the stack have set it. What the cluster's own Node Feature Discovery has set is not ours: it takes off by

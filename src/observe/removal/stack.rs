@@ -21,12 +21,6 @@ use crate::facts::{DaemonSetRole, HelmOwner, Left, Leftover, Remedy};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 use crate::observe::{nvidia, reduce};
 
-/// Beginning of the API versions of NVIDIA's own objects.
-const NVIDIA_GROUP: &str = "nvidia.com/";
-
-/// Kinds of it that gpu-operator makes something for; other software of NVIDIA has kinds of that group, too.
-const NVIDIA_KINDS: [&str; 3] = ["ClusterPolicy", "GPUCluster", "NVIDIADriver"];
-
 /// Jobs of the hooks of every chart that the module installs.
 const HOOK_JOBS: [&str; 4] = [
     "gpu-operator-cleanup-crd",
@@ -112,11 +106,7 @@ pub(super) async fn objects(client: &Client, is_open: bool) -> Result<Left, ApiE
 /// True for what NVIDIA's operator has made for an object that is none of these `others`.
 fn is_made(object: &PartialObjectMeta<DynamicObject>, others: &BTreeSet<String>) -> bool {
     let mut owners = object.owner_references().iter();
-    owners.any(|owner| {
-        owner.api_version.starts_with(NVIDIA_GROUP)
-            && NVIDIA_KINDS.contains(&owner.kind.as_str())
-            && !others.contains(&owner.uid)
-    })
+    owners.any(|owner| nvidia::is_of_stack(owner) && !others.contains(&owner.uid))
 }
 
 fn is_owned_by(object: &impl kube::Resource, owners: &BTreeSet<String>) -> bool {

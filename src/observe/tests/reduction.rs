@@ -316,8 +316,12 @@ fn a_heartbeat_changes_no_fact() {
 }
 
 fn secret(labels: &Value) -> Option<Revision> {
+    named_secret("sh.helm.release.v1.gpu-operator.v3", labels)
+}
+
+fn named_secret(name: &str, labels: &Value) -> Option<Revision> {
     reduce::revision(&read::<PartialObjectMeta<Secret>>(json!({ "metadata": {
-        "name": "sh.helm.release.v1.gpu-operator.v3", "uid": "u-3",
+        "name": name, "uid": "u-3",
         "creationTimestamp": "2026-11-30T08:00:00Z",
         "labels": labels,
         "managedFields": [
@@ -364,7 +368,7 @@ fn broken_labels_make_no_revision_and_foreign_ones_no_mark() {
     ] {
         assert_eq!(secret(&labels), None, "{labels}");
     }
-    let foreign = secret(&json!({ "version": "1", "status": "from-the-future",
+    let foreign = secret(&json!({ "version": "3", "status": "from-the-future",
         "gpu-manager.kyma-project.io/revision": "x" }))
     .unwrap();
     assert_eq!(foreign.status, RevisionStatus::Unknown);
@@ -376,6 +380,18 @@ fn broken_labels_make_no_revision_and_foreign_ones_no_mark() {
 }
 
 #[test]
+fn a_secret_that_helm_does_not_look_for_is_no_revision() {
+    let labels = json!({ "owner": "helm", "name": "gpu-operator", "version": "3", "status": "deployed" });
+    for name in [
+        "backup-of-v3",
+        "sh.helm.release.v1.gpu-operator.v4",
+        "sh.helm.release.v1.gpu-operator.v3-copy",
+    ] {
+        assert_eq!(named_secret(name, &labels), None, "{name}");
+    }
+}
+
+#[test]
 fn a_revision_without_managed_fields_is_as_old_as_its_secret() {
     let secret = |metadata: Value| {
         reduce::revision(&read::<PartialObjectMeta<Secret>>(
@@ -384,9 +400,14 @@ fn a_revision_without_managed_fields_is_as_old_as_its_secret() {
         .unwrap()
     };
     let labels = json!({ "version": "1", "status": "deployed" });
-    let dated = secret(json!({ "labels": labels, "creationTimestamp": "2026-11-30T08:00:00Z" }));
+    let name = "sh.helm.release.v1.gpu-operator.v1";
+    let dated =
+        secret(json!({ "name": name, "labels": labels, "creationTimestamp": "2026-11-30T08:00:00Z" }));
     assert_eq!(dated.changed, at("2026-11-30T08:00:00Z"));
-    assert_eq!(secret(json!({ "labels": labels })).changed, Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        secret(json!({ "name": name, "labels": labels })).changed,
+        Timestamp::UNIX_EPOCH
+    );
 }
 
 #[test]

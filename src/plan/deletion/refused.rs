@@ -6,8 +6,12 @@ use crate::facts::{Remedy, first_few};
 use crate::plan::pauses::Pauses;
 use crate::plan::{Plan, Wait};
 
-/// After so many refusals, about half a minute, something is left where it is.
-const LAST_TRIES: u32 = 5;
+/// After so many refusals something is left where it is. The pauses between them are 31 s together, less up to a fifth.
+pub(in crate::plan) const LAST_TRIES: u32 = 6;
+
+/// What keeps NVIDIA's operator off a node, in words; [`crate::facts::OPERANDS_LABEL`].
+const OWN_LABELS: &str =
+    "label nvidia.com/gpu.deploy.operands=false of nodes, by which NVIDIA's operator leaves them out";
 
 /// Something on one object that is to be taken away.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +70,10 @@ pub(super) fn given_up(s: &Situation<'_>) -> impl Iterator<Item = String> {
         let first = Refusable::of(what, up.first()?);
         let names = first_few(up.iter().map(|leftover| &leftover.object));
         let why = s.refused.last(&first).map_or("", String::as_str);
-        Some(format!("{} ({names}), since it was refused: {why}", words(what)))
+        Some(format!(
+            "{} ({names}), since it could not be taken away: {why}",
+            words(what)
+        ))
     })
 }
 
@@ -75,9 +82,10 @@ const fn words(what: Leavings) -> &'static str {
         Leavings::DriverUpgrades => "driver upgrades that are not paused",
         Leavings::Cordons => "cordons of nodes",
         Leavings::Nodes => "labels and annotations of nodes",
-        Leavings::Namespace => "the namespace",
+        Leavings::Namespace => "the namespace, which admits privileged Pods",
         Leavings::Crds => "the CRDs",
-        Leavings::Rights => "the operator's RoleBinding",
+        Leavings::OwnLabels => OWN_LABELS,
+        Leavings::Rights => "the operator's RoleBinding, and its labels of the namespace",
         Leavings::Stack | Leavings::Pods | Leavings::Hooks => "what Helm's hooks have left",
     }
 }

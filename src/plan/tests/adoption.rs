@@ -251,6 +251,7 @@ fn one_that_helm_cannot_decode_is_left_alone() {
             content: None,
         }));
         assert_eq!(held(&case), Hold::Foreign(Foreign::Undecodable { revision: 1 }));
+        assert_eq!(held(&case).reason(), "ReleaseUnreadable");
     }
 }
 

@@ -284,59 +284,11 @@ fn many_nodes_are_labelled_in_several_steps() {
 }
 
 #[test]
-fn the_modules_labels_go_with_it_and_with_what_made_them() {
+fn the_modules_labels_go_with_what_made_them() {
     let ours = labelled(node("a", UBUNTU, 0), "false", true);
     let mut case = settled(&[]);
     case.observed.former_gpu_nodes = vec![ours.clone()];
     assert_eq!(case.plan_at(NOW), labels(&[(&ours, false)]));
-
-    let mut case = settled(std::slice::from_ref(&ours));
-    case.deleting = true;
-    assert!(matches!(case.plan_at(NOW), Plan::Act(Action::Uninstall { .. })));
-    case.observed.release = ReleaseFacts::Read(History::default());
-    let plan = case.plan_at(NOW);
-    assert_eq!(plan, labels(&[(&ours, false)]));
-    // Once it is off, the GpuModule goes.
-    noted(&mut case, &plan);
-    case.observed.gpu_nodes = vec![node("a", UBUNTU, 0)];
-    assert_eq!(case.plan_at(NOW), Plan::Act(Action::RemoveFinalizer));
-}
-
-#[test]
-fn a_deletion_tries_to_take_a_label_off_several_times_and_ends() {
-    let nodes = ["a", "b"].map(|name| labelled(node(name, UBUNTU, 0), "false", true));
-    let mut case = settled(&nodes[..1]);
-    case.observed.former_gpu_nodes = vec![nodes[1].clone()];
-    case.deleting = true;
-    case.observed.release = ReleaseFacts::Read(History::default());
-    let (mut now, mut tries) = (NOW, 0);
-    let end = loop {
-        match case.plan_at(now) {
-            Plan::Act(Action::LabelNodes { labels }) => {
-                assert_eq!(labels.len(), 2);
-                tries += 1;
-                for label in labels {
-                    case.labelled
-                        .tried(label, Some("unavailable".to_owned()), now, 1.0);
-                }
-            }
-            Plan::Wait { until, why } => {
-                assert_eq!(why, Wait::NodeLabels(vec!["a".to_owned(), "b".to_owned()]));
-                assert!(until > now);
-                now = until;
-            }
-            plan => break plan,
-        }
-    };
-    // A node that refuses does not keep the GpuModule, and is named.
-    let catalogue = Catalogue::compiled_in().unwrap();
-    let stays = stays(&case.situation(now, &catalogue));
-    assert!(
-        stays.iter().any(|what| what.contains("of nodes (a, b)")),
-        "{stays:?}"
-    );
-    assert_eq!((tries, end), (5, Plan::Act(Action::RemoveFinalizer)));
-    assert!(now < NOW + SignedDuration::from_mins(1));
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn everything_but_the_release_goes_on_meanwhile() {
 fn what_nobody_knows_later_is_noted_before_anything_is_taken_away() {
     let mut case = busy();
     case.observed.gpu_work = Some(WorkFacts::Read(Vec::new()));
-    let nodes = NodeIds::from([("gpu-0".to_owned(), "uid".to_owned())]);
+    let nodes = NodeIds::from(["uid".to_owned()]);
     case.observed.driver_upgrades = Some(nodes.clone());
     let removal = Removal {
         of: "module".to_owned(),

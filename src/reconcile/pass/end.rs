@@ -15,6 +15,8 @@ use crate::status::{self, Computed, Report};
 pub(super) struct Published {
     /// When it may change by itself.
     pub recheck: Option<Timestamp>,
+    /// Since when the step is under way that is waited for.
+    pub waits_since: Option<Timestamp>,
     /// What is to be told.
     pub news: News,
 }
@@ -29,7 +31,11 @@ impl Pass<'_> {
         let situation = self.situation(now);
         let driver = plan::waiting(&situation).recheck(now);
         let nodes = plan::recheck_nodes(&situation, plan);
-        let Published { recheck, news } = self.publish(plan).await?;
+        let Published {
+            recheck,
+            waits_since,
+            news,
+        } = self.publish(plan).await?;
         self.context.publisher.tell(news).await;
         let recheck = [recheck, driver, nodes].into_iter().flatten().min();
         if *plan == Plan::Keep {
@@ -39,7 +45,7 @@ impl Pass<'_> {
         }
         let due = [recheck, self.memory.nfd.due(), self.memory.labelled.due(now)];
         let recheck = due.into_iter().flatten().min();
-        let pause = plan::pause(plan, self.now(), recheck, self.memory.compare_at);
+        let pause = plan::pause(plan, self.now(), waits_since, recheck, self.memory.compare_at);
         let plan = plan.clone();
         Ok(Rest::Until { plan, pause })
     }
@@ -54,7 +60,6 @@ impl Pass<'_> {
                     | Wait::Step { .. }
                     | Wait::Drivers
                     | Wait::Work
-                    | Wait::NodeLabels(_)
                     | Wait::Refused { .. },
                 ..
             } => None,
@@ -68,12 +73,14 @@ impl Pass<'_> {
         let Some(mandate) = (self.context.mandates)() else {
             return Ok(Published::default());
         };
+        self.read_pull_secrets().await;
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
         let deleting = self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0);
         let Computed {
             status,
             recheck,
+            waits_since,
             sightings,
         } = status::compute(&Report {
             now,
@@ -111,6 +118,10 @@ impl Pass<'_> {
         }
         self.memory.written = Some(status);
         self.memory.ended.clear();
-        Ok(Published { recheck, news })
+        Ok(Published {
+            recheck,
+            waits_since,
+            news,
+        })
     }
 }

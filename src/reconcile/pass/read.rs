@@ -128,6 +128,21 @@ impl Pass<'_> {
         }
     }
 
+    /// Looks for the Secrets with which images are pulled, where some may not be.
+    pub(super) async fn read_pull_secrets(&mut self) {
+        let images = self.module.spec.images.as_ref();
+        let names = images.map_or(&[][..], |images| &images.pull_secrets);
+        let is_known = self.observed.missing_pull_secrets.is_some();
+        if names.is_empty() || is_known || !self.observed.may_lack_images() {
+            return;
+        }
+        match observe::missing_secrets(&self.context.actor.client, names).await {
+            Ok(missing) => self.observed.missing_pull_secrets = Some(missing),
+            // What does not run is told all the same.
+            Err(error) => tracing::debug!(%error, "pull Secrets are not known"),
+        }
+    }
+
     fn not_read(&mut self, error: &HelmError) -> Acted {
         if matches!(error, HelmError::Interrupted { .. }) {
             return Acted::Interrupted;

@@ -2,6 +2,7 @@
 
 use super::steps::api_failure;
 use super::{Acted, Pass};
+use crate::act::NotCleared;
 use crate::facts::{Leavings, Leftover, NeighbourKind, SurroundingNamespace};
 use crate::kube_api::ApiError;
 use crate::observe;
@@ -48,13 +49,16 @@ impl Pass<'_> {
         let mut failure = None;
         for (leftover, result) in objects.iter().zip(results) {
             let Err(error) = result else { continue };
-            if error.is_about_object() && !error.is_missing_right() {
-                tracing::warn!(object = %leftover.object, %error, "what is left cannot be taken away");
-                let thing = Refusable::of(what, leftover);
-                let why = error.to_string();
-                self.memory.refused.tried(thing, why, now, fastrand::f64());
-            } else {
-                failure.get_or_insert(error);
+            match error {
+                NotCleared::Api(error) if !error.is_about_object() || error.is_missing_right() => {
+                    failure.get_or_insert(error);
+                }
+                NotCleared::Api(_) | NotCleared::Blocked(_) => {
+                    tracing::warn!(object = %leftover.object, %error, "what is left cannot be taken away");
+                    let thing = Refusable::of(what, leftover);
+                    let why = error.to_string();
+                    self.memory.refused.tried(thing, why, now, fastrand::f64());
+                }
             }
         }
         failure.map_or(Acted::Done, |error| {

@@ -10,6 +10,7 @@ use tokio::time::{Duration, sleep};
 use crate::api::{DeletionSpec, FINALIZER, GpuModule, MODULE_NAME};
 use crate::config::CleanupArgs;
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+use crate::observe;
 
 /// Looks, a fifth of a second apart, until a GpuModule without finalizers is gone.
 const LOOKS: u32 = 25;
@@ -23,13 +24,12 @@ impl Subject {
         let modules = Api::<DeserializeGuard<GpuModule>>::all(client.clone());
         let what = format!("read GpuModule {MODULE_NAME}");
         let read = found(deadline(API_DEADLINE, what, modules.get(MODULE_NAME)).await)?;
-        Ok(Self(read.map(|read| {
-            // Removal needs nothing of a spec that cannot be read.
-            Box::new(read.0.unwrap_or_else(|invalid| GpuModule {
-                metadata: invalid.metadata,
-                ..GpuModule::default()
-            }))
-        })))
+        let readable = match read {
+            None => None,
+            Some(DeserializeGuard(Ok(module))) => Some(module),
+            Some(DeserializeGuard(Err(_))) => observe::read_readable(client, MODULE_NAME).await?,
+        };
+        Ok(Self(readable.map(Box::new)))
     }
 
     /// True where there is a GpuModule.

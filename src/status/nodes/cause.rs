@@ -1,8 +1,10 @@
 //! What is missing on a node, as it is told: the reason, and the image that is not there, where that is why.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Affair, NodeReason};
+use crate::api::RELEASE_NAMESPACE;
 
 /// Why a node cannot be used. Nodes with an equal cause are told together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +25,7 @@ pub struct Image {
 }
 
 /// What is known of an image that is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImageTrouble {
     /// The support matrix does not have it; there may be one.
     Unknown,
@@ -33,6 +35,8 @@ pub enum ImageTrouble {
     OfOtherSystem,
     /// It could not be pulled, and nobody knows whether it exists.
     Refused,
+    /// It could not be pulled, and this Secret is missing with which it would be.
+    WithoutSecret(Arc<str>),
 }
 
 impl From<NodeReason> for Cause {
@@ -68,20 +72,38 @@ impl Cause {
     }
 
     fn of_image(&self, image: &str) -> String {
+        let without = match self.image.as_ref().map(|image| &image.trouble) {
+            Some(ImageTrouble::WithoutSecret(name)) => format!(" without Secret {name}"),
+            _ => String::new(),
+        };
         match self.reason {
-            NodeReason::DriverImageMissing => format!("the driver {image} cannot be pulled"),
+            NodeReason::DriverImageMissing => format!("the driver {image} cannot be pulled{without}"),
             NodeReason::DriverImageUnknown => format!("it is not known whether there is the driver {image}"),
-            reason => format!("{}, since its {image} cannot be pulled", reason.what()),
+            reason => format!("{}, since its {image} cannot be pulled{without}", reason.what()),
         }
     }
 
     /// What to do about it.
-    pub const fn todo(&self) -> &'static str {
+    pub fn todo(&self) -> Cow<'static, str> {
+        if let Some(Image {
+            trouble: ImageTrouble::WithoutSecret(name),
+            ..
+        }) = &self.image
+        {
+            return format!(
+                "create Secret {name}, which spec.images.pullSecrets names, in namespace {RELEASE_NAMESPACE}"
+            )
+            .into();
+        }
+        self.todo_in_general().into()
+    }
+
+    const fn todo_in_general(&self) -> &'static str {
         let Some(image) = &self.image else {
             return self.reason.todo();
         };
-        match (self.reason, image.trouble) {
-            (_, ImageTrouble::Refused) => {
+        match (self.reason, &image.trouble) {
+            (_, ImageTrouble::Refused | ImageTrouble::WithoutSecret(_)) => {
                 "see that the nodes reach the registry and that spec.images.pullSecrets may pull it"
             }
             (_, ImageTrouble::OfOtherSystem) => {

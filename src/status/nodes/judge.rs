@@ -40,6 +40,8 @@ const SETS: [(&str, Part); 3] = [
 pub struct Stack<'a> {
     pods: &'a OperandPods,
     sets: &'a [DaemonSetFacts],
+    /// The first pull Secret that is not there.
+    missing_secret: Option<&'a str>,
     /// NVIDIA's operator brings the driver onto the nodes.
     driver_is_managed: bool,
 }
@@ -85,7 +87,16 @@ impl<'a> Stack<'a> {
         Self {
             pods,
             sets,
+            missing_secret: None,
             driver_is_managed,
+        }
+    }
+
+    /// With what is known of the Secrets with which its images are pulled.
+    pub fn with_missing_secret(self, missing_secret: Option<&'a str>) -> Self {
+        Self {
+            missing_secret,
+            ..self
         }
     }
 
@@ -138,7 +149,7 @@ impl<'a> Stack<'a> {
             let mut others = SETS.iter().filter(|(name, _)| self.has(name));
             others.find_map(|(_, part)| {
                 let pods = pods.iter().filter(|pod| pod.part == *part);
-                unready(*part, &pods, not_ready(*part), node)
+                self.unready(*part, &pods, not_ready(*part), node)
             })
         };
         // The device plugin may have been ready for days: a kubelet that starts anew announces none until it has registered again.
@@ -154,7 +165,7 @@ impl<'a> Stack<'a> {
             FeatureLabels::NoVersion => Some(Finding::passing(NodeReason::MissingVersionLabel, None)),
             FeatureLabels::Absent => {
                 let workers = pods.iter();
-                unready(
+                self.unready(
                     Part::NodeFeatureDiscovery,
                     &workers,
                     NodeReason::WaitingForNFD,
@@ -170,7 +181,62 @@ impl<'a> Stack<'a> {
         }
         let drivers = pods.iter().filter(|pod| pod.part == Part::Driver);
         let for_kernel = drivers.filter(|pod| is_for_kernel(pod, &node.system.kernel));
-        unready(Part::Driver, &for_kernel, NodeReason::DriverNotReady, node)
+        self.unready(Part::Driver, &for_kernel, NodeReason::DriverNotReady, node)
+    }
+
+    /// What keeps a part from being ready, by the Pods of it that are on the node; `None`: one is ready. While drivers are held there are
+    /// two: the one that runs, and a newer one that waits.
+    fn unready<'p>(
+        &self,
+        part: Part,
+        pods: &(impl Iterator<Item = &'p OperandPod> + Clone),
+        reason: NodeReason,
+        node: &NodeFacts,
+    ) -> Option<Finding> {
+        if pods.clone().any(|pod| pod.state == PodState::Ready) {
+            return None;
+        }
+        let troubled = pods.clone().find(|pod| pod.state.is_trouble());
+        let Some(pod) = troubled.or_else(|| pods.clone().max_by_key(|pod| pod.since)) else {
+            return Some(Finding::passing(reason, None));
+        };
+        let passing = Finding::passing(reason, Some(pod.since));
+        Some(match &pod.state {
+            PodState::ImageMissing { image, is_absent } => {
+                let drivers = pod.driver.as_ref().filter(|driver| driver.image == *image);
+                let trouble = if !is_absent {
+                    self.missing_secret.map_or(ImageTrouble::Refused, |name| {
+                        ImageTrouble::WithoutSecret(name.into())
+                    })
+                } else if drivers.is_some() && node.system.is_garden_linux() && !image.ends_with(IMAGE_SUFFIX)
+                {
+                    ImageTrouble::OfOtherSystem
+                } else {
+                    ImageTrouble::Absent
+                };
+                Finding {
+                    cause: Cause {
+                        reason: drivers.map_or(reason, |_| NodeReason::DriverImageMissing),
+                        image: Some(Image {
+                            name: Arc::clone(image),
+                            trouble,
+                        }),
+                    },
+                    limit: (!is_absent).then_some(PULL_LIMIT),
+                    ..passing
+                }
+            }
+            PodState::CrashLoop { restarts } => Finding {
+                cause: if part == Part::Driver {
+                    NodeReason::DriverCrashLoop.into()
+                } else {
+                    reason.into()
+                },
+                limit: (*restarts < RESTARTS_LIMIT).then_some(STARTING_LIMIT),
+                ..passing
+            },
+            PodState::Ready | PodState::Starting | PodState::Leaving | PodState::Unschedulable => passing,
+        })
     }
 
     fn has(&self, set: &str) -> bool {
@@ -212,55 +278,4 @@ const fn not_ready(part: Part) -> NodeReason {
 fn is_for_kernel(pod: &OperandPod, kernel: &str) -> bool {
     let of_pod = pod.driver.as_ref().and_then(|driver| driver.kernel.as_deref());
     of_pod.is_none_or(|of_pod| of_pod == kernel)
-}
-
-/// What keeps a part from being ready, by the Pods of it that are on the node; `None`: one is ready. While drivers are held there are
-/// two: the one that runs, and a newer one that waits.
-fn unready<'p>(
-    part: Part,
-    pods: &(impl Iterator<Item = &'p OperandPod> + Clone),
-    reason: NodeReason,
-    node: &NodeFacts,
-) -> Option<Finding> {
-    if pods.clone().any(|pod| pod.state == PodState::Ready) {
-        return None;
-    }
-    let troubled = pods.clone().find(|pod| pod.state.is_trouble());
-    let Some(pod) = troubled.or_else(|| pods.clone().max_by_key(|pod| pod.since)) else {
-        return Some(Finding::passing(reason, None));
-    };
-    let passing = Finding::passing(reason, Some(pod.since));
-    Some(match &pod.state {
-        PodState::ImageMissing { image, is_absent } => {
-            let drivers = pod.driver.as_ref().filter(|driver| driver.image == *image);
-            let trouble = if !is_absent {
-                ImageTrouble::Refused
-            } else if drivers.is_some() && node.system.is_garden_linux() && !image.ends_with(IMAGE_SUFFIX) {
-                ImageTrouble::OfOtherSystem
-            } else {
-                ImageTrouble::Absent
-            };
-            Finding {
-                cause: Cause {
-                    reason: drivers.map_or(reason, |_| NodeReason::DriverImageMissing),
-                    image: Some(Image {
-                        name: Arc::clone(image),
-                        trouble,
-                    }),
-                },
-                limit: (!is_absent).then_some(PULL_LIMIT),
-                ..passing
-            }
-        }
-        PodState::CrashLoop { restarts } => Finding {
-            cause: if part == Part::Driver {
-                NodeReason::DriverCrashLoop.into()
-            } else {
-                reason.into()
-            },
-            limit: (*restarts < RESTARTS_LIMIT).then_some(STARTING_LIMIT),
-            ..passing
-        },
-        PodState::Ready | PodState::Starting | PodState::Leaving | PodState::Unschedulable => passing,
-    })
 }

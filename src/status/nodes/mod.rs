@@ -69,6 +69,8 @@ impl<'a> Nodes<'a> {
             Some(pods) => Stack::of(&observed.daemon_sets, pods, managed),
             None => Stack::of(&[], &none, managed),
         };
+        let missing = observed.missing_pull_secrets.as_ref();
+        let stack = stack.with_missing_secret(missing.and_then(|names| names.first()).map(String::as_str));
         let mut judged = |node: &'a NodeFacts| {
             let verdict = report.rules.judge(node);
             let change = node.driver_change.filter(|_| managed);
@@ -108,7 +110,7 @@ impl<'a> Nodes<'a> {
 
     /// Nodes that are there to stay and take part.
     pub fn total(&self) -> usize {
-        self.count(|standing| !matches!(standing, Standing::Leaving | Standing::Excluded(_)))
+        self.count(Standing::counts)
     }
 
     /// Those of them whose GPUs Pods can get.

@@ -96,6 +96,7 @@ impl Nodes<'_> {
 #[derive(Default)]
 struct Pool<'a> {
     nodes: usize,
+    participating: usize,
     usable: usize,
     capacity: u64,
     allocatable: u64,
@@ -114,6 +115,7 @@ impl<'a> Pool<'a> {
     fn add(&mut self, judged: &Judged<'a>) {
         let node = judged.node;
         self.nodes += 1;
+        self.participating += usize::from(judged.standing.counts());
         self.usable += usize::from(judged.standing == Standing::Usable);
         self.capacity += node.capacity;
         self.allocatable += node.allocatable;
@@ -143,6 +145,7 @@ impl<'a> Pool<'a> {
         WorkerPoolStatus {
             name: short(name),
             nodes: count(self.nodes),
+            participating: count(self.participating),
             usable: count(self.usable),
             gpus: GpuCounts {
                 capacity: u32::try_from(self.capacity).unwrap_or(u32::MAX),

@@ -18,7 +18,7 @@ pub enum Standing {
     Leaving,
     /// It is to take no part, or not yet: it does not count.
     Excluded(NodeReason),
-    /// Not usable, but it has just joined, and is within its time: it does not count yet.
+    /// Not usable, but it has just joined, and is within its time: it counts as a node, and is no fault.
     Starting { until: Timestamp },
     /// Not usable, and within its time.
     Rolling { until: Timestamp, why: Finding },
@@ -26,6 +26,13 @@ pub enum Standing {
     Changing,
     /// Not usable, and waiting changes nothing, or its time is up.
     Lost(Finding),
+}
+
+impl Standing {
+    /// True where the node is there to stay and takes part.
+    pub const fn counts(&self) -> bool {
+        !matches!(self, Self::Leaving | Self::Excluded(_))
+    }
 }
 
 /// The times that nodes are measured against.

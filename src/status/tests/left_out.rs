@@ -41,6 +41,11 @@ fn a_node_in_use_that_is_to_be_left_out_is_told_with_what_it_waits_for() {
         name: "train".to_owned(),
         node: node.to_owned(),
     };
+    let pools = case.compute().status.worker_pools;
+    let counts = pools
+        .iter()
+        .map(|pool| (pool.nodes, pool.participating, pool.usable));
+    assert_eq!(counts.collect::<Vec<_>>(), [(1, 0, 0), (1, 1, 1)]);
     assert!(!description(&case).contains("leaving out"), "nobody has looked");
     case.observed.gpu_work = Some(WorkFacts::Read(vec![pod("b")]));
     assert!(!description(&case).contains("leaving out"), "work elsewhere");
@@ -74,24 +79,51 @@ fn a_node_that_is_left_out_and_stays_cordoned_is_told() {
 }
 
 #[test]
-fn a_spec_that_leaves_out_all_by_mistake_is_a_warning() {
-    let case = including(&["gpus"]);
-    assert_eq!(case.state(), State::Warning);
-    assert_eq!(case.reason(ConditionType::OperandsReady), "WorkerPoolNotFound");
-    let told = description(&case);
-    assert!(
-        told.contains("(gpus)") && told.contains("GPU nodes in gpu, other"),
-        "{told}"
-    );
+fn a_named_pool_whose_nodes_have_no_gpu_is_a_warning_where_no_gpu_node_takes_part() {
+    for with_gpu_nodes in [true, false] {
+        let mut case = including(&["cpu", "spare"]);
+        case.observed.pools_without_gpu = [("cpu", NOW), ("system", NOW)]
+            .map(|(pool, first)| (pool.to_owned(), first))
+            .into();
+        if !with_gpu_nodes {
+            case.observed.gpu_nodes.clear();
+        }
+        // A node without labels may still turn out to have one.
+        assert_eq!(case.state(), State::Ready);
+        case.wait();
+        assert_eq!(case.now, NOW + STARTING_LIMIT);
+        assert_eq!(case.state(), State::Warning);
+        assert_eq!(case.reason(ConditionType::OperandsReady), "WorkerPoolWithoutGpu");
+        let told = description(&case);
+        assert!(told.contains("no node in cpu has a GPU"), "{told}");
+        assert_eq!(told.contains("GPU nodes in gpu, other"), with_gpu_nodes, "{told}");
+        assert_eq!(told.matches("cpu").count(), 1, "{told}");
+    }
     // Somebody has one node take part all the same.
-    let mut case = including(&["gpus"]);
+    let mut case = including(&["cpu"]);
+    case.now = NOW + LATER;
+    case.observed.pools_without_gpu = [("cpu".to_owned(), NOW)].into();
+    assert_eq!(case.state(), State::Warning);
     case.observed.gpu_nodes[1].operands = Some(OperandsLabel {
         value: "true".to_owned(),
         is_ours: false,
     });
     assert_eq!(case.state(), State::Ready);
-    // Who has no GPU node yet may name pools that come.
+}
+
+#[test]
+fn a_named_pool_without_any_node_is_a_note() {
     let mut case = including(&["gpus"]);
+    case.now = NOW + LATER;
+    case.observed.pools_without_gpu = [("system".to_owned(), NOW)].into();
+    assert_eq!(case.state(), State::Ready);
+    assert_eq!(case.reason(ConditionType::OperandsReady), "NoGpuNodes");
+    let told = description(&case);
+    assert!(
+        told.contains("; no GPU node is in gpus") && told.ends_with("there are GPU nodes in gpu, other"),
+        "{told}"
+    );
+    // Who has no GPU node yet may name pools that come.
     case.observed.gpu_nodes.clear();
     assert_eq!(case.state(), State::Ready);
     assert!(!description(&case).contains("spec.nodes names"));

@@ -40,6 +40,45 @@ fn told(problem: &NodeProblem) -> (&str, u32, String) {
 }
 
 #[test]
+fn a_pull_secret_that_is_missing_is_named_as_the_cause() {
+    let refused = |is_absent| PodState::ImageMissing {
+        image: DRIVER_IMAGE.into(),
+        is_absent,
+    };
+    let mut case = case(vec![node("a", 0)], vec![pod("a", Part::Driver, refused(false))]);
+    let todo = |case: &Case| pools(case)[0].problems[0].message.clone();
+    assert!(case.observed.may_lack_images());
+    assert!(!todo(&case).contains("create Secret"), "nobody has looked");
+    case.observed.missing_pull_secrets = Some(vec!["mirror".to_owned(), "other".to_owned()]);
+    assert_eq!(
+        todo(&case),
+        "the driver image cannot be pulled without Secret mirror: create Secret mirror, which spec.images.pullSecrets names, in \
+         namespace gpu-operator"
+    );
+    case.now = NOW + LATER;
+    let description = case.compute().status.description;
+    assert!(description.contains("create Secret mirror"), "{description}");
+    // The registry knows that there is no such image.
+    case.observed.operand_pods = Some(OperandPods::new(vec![pod("a", Part::Driver, refused(true))]));
+    assert!(!todo(&case).contains("create Secret"));
+    // NVIDIA's controller has the same pull Secrets, and no Pod of it is seen.
+    case.observed.policies.clear();
+    let description = case.compute().status.description;
+    assert!(description.contains("create Secret mirror"), "{description}");
+}
+
+#[test]
+fn nobody_looks_for_pull_secrets_where_all_runs() {
+    let mut case = case(vec![node("a", 1)], ready_pods("a"));
+    case.observed.controller_runs = true;
+    assert!(!case.observed.may_lack_images());
+    case.observed.controller_runs = false;
+    assert!(case.observed.may_lack_images());
+    case.observed.release = ReleaseFacts::Read(crate::facts::History::default());
+    assert!(!case.observed.may_lack_images(), "nothing is installed");
+}
+
+#[test]
 fn a_pool_tells_what_its_nodes_have_in_common() {
     let mut first = node("a", 4);
     first.gpu.product = Some("Tesla-T4-SHARED".to_owned());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::charts::known_versions;
 use e2e::tools::repository_root;
 use e2e::wait::eventually;
 use gpu_manager::drift::ObjectRef;
@@ -11,7 +12,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::lab::objects::Objects;
-use crate::lab::{Lab, STEP, VERSIONS};
+use crate::lab::{Lab, STEP};
 
 /// A time in which the operator would have reacted.
 const REACTION: Duration = Duration::from_secs(3);
@@ -66,7 +67,7 @@ async fn findings(lab: &Lab) -> Result<(Vec<String>, usize)> {
 async fn no_object_of_any_chart_is_taken_for_changed() -> Result<()> {
     let lab = Lab::start().await?;
     let values = repository_root().join("hack/deploy/rbac/values");
-    for version in VERSIONS {
+    for version in &known_versions()? {
         let chart = lab.archive(version);
         let crds = lab.helm(&["show", "crds", &chart]).await?;
         let crds = lab
