@@ -37,7 +37,7 @@ crds: ## Generate crds/ from the types
 rbac: ## Generate roles, admission policy and docs/contributor/rbac.md from the charts
 	$(CARGO) run --locked --quiet --package e2e --bin rbac
 
-images: toolchain ## Generate hack/deploy/base/images.yaml from the default chart
+images: toolchain ## Generate hack/deploy/base/images.yaml from the charts that can be installed
 	$(CARGO) run --locked --quiet --package e2e --bin manifests -- images
 
 form: ## Generate the chart versions that the dashboard's form offers

@@ -8,6 +8,7 @@
 
 mod kinds;
 mod own;
+mod power;
 mod render;
 mod ruleset;
 mod table;
@@ -164,6 +165,13 @@ impl ReleaseRights {
             }
         }
         Ok(())
+    }
+
+    /// Everything that the operator may do in the whole cluster, for itself and for the release.
+    pub fn in_the_whole_cluster(&self) -> RuleSet {
+        let mut all = self.cluster.all();
+        all.join(&rights(CLUSTER));
+        all
     }
 
     /// The generated files below the repository's root, each with its content.

@@ -52,6 +52,9 @@ pub struct Defaults {
     pub driver: DriverDefaults,
     /// Dotted paths of values that `spec.values` may not touch, whatever the chart version.
     pub owned_values: Vec<String>,
+    /// Dotted paths of configuration files: at and below them a text may have several lines. The charts must indent or quote it.
+    #[serde(default)]
+    pub multiline_values: Vec<String>,
     /// The NodeFeatureRule that takes the place of the module's own Node Feature Discovery where the cluster has one.
     pub node_feature_rule: Map<String, Value>,
     /// Dotted paths of values that no chart of the catalogue reads any more.

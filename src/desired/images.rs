@@ -66,7 +66,7 @@ fn of(field: &'static str, said: impl Iterator<Item = (String, Value)>) -> Typed
 
 /// Refuses registries of the user's that the operator does not allow. What the module itself names is always allowed, and so is
 /// everything where none is listed.
-pub fn check(spec: &GpuModuleSpec, allowed: &[String]) -> Result<(), Refusal> {
+pub fn check(spec: &GpuModuleSpec, chart: &Chart, allowed: &[String]) -> Result<(), Refusal> {
     if allowed.is_empty() {
         return Ok(());
     }
@@ -80,8 +80,8 @@ pub fn check(spec: &GpuModuleSpec, allowed: &[String]) -> Result<(), Refusal> {
         .into_iter()
         .filter_map(|(field, named)| Some((field.to_owned(), named?.as_str())))
         .collect();
-    for (key, value) in spec.values.iter().flatten() {
-        find(value, key, &merge::below("spec.values", key), &mut named);
+    if let Some(values) = &spec.values {
+        find_in_map(values, chart, "", false, &mut named);
     }
     let is_allowed = |named: &str| {
         allowed.iter().any(|allowed| {
@@ -102,28 +102,47 @@ pub fn check(spec: &GpuModuleSpec, allowed: &[String]) -> Result<(), Refusal> {
 
 /// Finds what names images: repositories, whole references, and environment variables that NVIDIA's operator reads. Without a
 /// repository it takes any image for a whole reference (`imagePath` in its `internal/image`), so an empty one counts too.
-fn find<'a>(value: &'a Value, key: &str, at: &str, found: &mut Vec<(String, &'a str)>) {
-    let is_place = matches!(key, "repository" | "registry");
+fn find_in_map<'a>(
+    map: &'a Map<String, Value>,
+    chart: &Chart,
+    at: &str,
+    in_list: bool,
+    found: &mut Vec<(String, &'a str)>,
+) {
+    let field = || merge::below("spec.values", at);
+    let variable = map.get("name").and_then(Value::as_str);
+    let text = map.get("value").and_then(Value::as_str);
+    // What it is read from lies elsewhere and may change.
+    let text = text.or_else(|| map.contains_key("valueFrom").then_some(""));
+    if let Some(text) = text.filter(|_| variable.is_some_and(|name| name.ends_with("IMAGE"))) {
+        found.push((field(), text));
+    }
+    // A list has containers, which know no repository: what stands beside the image says nothing.
+    let below_repository =
+        !in_list && (map.contains_key("repository") || chart.image_repositories.contains_key(at));
+    for (key, value) in map {
+        let path = if in_list {
+            at.to_owned()
+        } else {
+            merge::below(at, key)
+        };
+        let field = || merge::below("spec.values", &path);
+        let is_place = matches!(key.as_str(), "repository" | "registry");
+        match value {
+            Value::String(text) if is_place => found.push((field(), text)),
+            Value::Null if is_place => found.push((field(), "")),
+            Value::String(text) if key == "image" && (!below_repository || text.contains('/')) => {
+                found.push((field(), text));
+            }
+            _ => find(value, chart, &path, in_list, found),
+        }
+    }
+}
+
+fn find<'a>(value: &'a Value, chart: &Chart, at: &str, in_list: bool, found: &mut Vec<(String, &'a str)>) {
     match value {
-        Value::String(text) => {
-            if is_place || (key == "image" && text.contains('/')) {
-                found.push((at.to_owned(), text));
-            }
-        }
-        Value::Null if is_place => found.push((at.to_owned(), "")),
-        Value::Array(items) => items.iter().for_each(|item| find(item, "", at, found)),
-        Value::Object(map) => {
-            let variable = map.get("name").and_then(Value::as_str);
-            let text = map.get("value").and_then(Value::as_str);
-            // What it is read from lies elsewhere and may change.
-            let text = text.or_else(|| map.contains_key("valueFrom").then_some(""));
-            if let Some(text) = text.filter(|_| variable.is_some_and(|name| name.ends_with("IMAGE"))) {
-                found.push((at.to_owned(), text));
-            }
-            for (key, child) in map {
-                find(child, key, &merge::below(at, key), found);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Array(items) => items.iter().for_each(|item| find(item, chart, at, true, found)),
+        Value::Object(map) => find_in_map(map, chart, at, in_list, found),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

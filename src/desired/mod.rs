@@ -9,6 +9,7 @@ mod fingerprint;
 mod identity;
 mod images;
 mod kernel_modules;
+mod lines;
 mod merge;
 mod mig;
 mod monitoring;
@@ -130,8 +131,9 @@ fn build(
     if let Some(open) = &catalogue.defaults.open_values {
         owned::check_open(user, open)?;
     }
+    lines::check(user, &catalogue.defaults.multiline_values)?;
     merge::check_reserved(user, &catalogue.base, lists)?;
-    images::check(spec, &catalogue.defaults.allowed_registries)?;
+    images::check(spec, chart, &catalogue.defaults.allowed_registries)?;
     let typed = typed::all(spec, chart, step.layout);
     typed::check(&typed, user, lists)?;
 

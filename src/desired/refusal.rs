@@ -55,6 +55,14 @@ pub enum Refusal {
         /// What may be set.
         open: String,
     },
+    /// A text of several lines, where the chart would take the later ones for something else.
+    #[error(
+        "spec.values.{path} has a line break, after which the chart would read something else than a text, write it in one line"
+    )]
+    LineBreak {
+        /// Dotted path of the value, or of the map whose key it is.
+        path: String,
+    },
     /// Text that the chart would run as a template.
     #[error("spec.values puts template text '{{{{' into {path}, which Helm would execute, remove it")]
     TemplateText {
@@ -81,6 +89,7 @@ impl Refusal {
             Self::Contradiction { .. } => "ContradictingValues",
             Self::RegistryNotAllowed { .. } => "RegistryNotAllowed",
             Self::LockedValue { .. } => "LockedValue",
+            Self::LineBreak { .. } => "LineBreak",
             Self::TemplateText { .. } => "TemplateText",
             Self::ValuesTooLarge { .. } => "ValuesTooLarge",
         }

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 
+mod refused;
 mod surface;
 
 const FLAGS: &[&str] = &["--server-side=true"];
@@ -144,113 +145,6 @@ fn user_rules_of_nfd_are_added_and_the_modules_rule_cannot_be_replaced() {
             Refusal::OwnedValue { path: path.clone() }
         );
     }
-}
-
-#[test]
-fn what_the_module_owns_is_refused_by_path() {
-    for (user, path) in [
-        (json!({ "extraObjects": [] }), "extraObjects"),
-        (json!({ "driver": { "version": "1" } }), "driver"),
-        (json!({ "driver": null }), "driver"),
-        (
-            json!({ "clusterPolicy": { "deployCR": false } }),
-            "clusterPolicy.deployCR",
-        ),
-        (json!({ "clusterPolicy": null }), "clusterPolicy"),
-        (json!({ "gpuCluster": { "deployCR": true } }), "gpuCluster"),
-        (
-            json!({ "operator": { "upgradeCRD": true } }),
-            "operator.upgradeCRD",
-        ),
-        (
-            json!({ "operator": { "cleanupCRD": true } }),
-            "operator.cleanupCRD",
-        ),
-        (json!({ "operator": "x" }), "operator"),
-        (
-            json!({ "node-feature-discovery": { "worker": { "enable": false } } }),
-            "node-feature-discovery.worker.enable",
-        ),
-        (json!({ "hostPaths": { "rootFS": "/" } }), "hostPaths"),
-        (
-            json!({ "sandboxWorkloads": { "enabled": true } }),
-            "sandboxWorkloads",
-        ),
-        (json!({ "nfd": { "enabled": false } }), "nfd.enabled"),
-        (json!({ "nfd": null }), "nfd"),
-        (
-            json!({ "node-feature-discovery": null }),
-            "node-feature-discovery",
-        ),
-        (
-            json!({ "node-feature-discovery": { "worker": 1 } }),
-            "node-feature-discovery.worker",
-        ),
-    ] {
-        let refused = desired(json!({ "values": user })).unwrap_err();
-        assert_eq!(
-            refused,
-            Refusal::OwnedValue {
-                path: path.to_owned()
-            },
-            "{user}"
-        );
-    }
-    desired(json!({ "values": { "operator": { "logging": { "level": "debug" } }, "clusterPolicy": {} } }))
-        .unwrap();
-}
-
-#[test]
-fn driver_values_are_open_before_nvidiadriver_but_for_what_the_typed_driver_says() {
-    let catalogue = Catalogue::compiled_in().unwrap();
-    for version in ["26.3.3", "25.10.1"] {
-        let step = Step {
-            chart: version.parse().unwrap(),
-            layout: DriverLayout::ClusterPolicy,
-            drivers: DriverUpgrades::AsConfigured,
-        };
-        let at = |driver: Value| {
-            let spec = spec(json!({ "chartVersion": version, "values": { "driver": driver } }));
-            resolve_step(&spec, &catalogue, NFD, &step, FLAGS)
-        };
-        at(json!({ "upgradePolicy": { "maxParallelUpgrades": 2 } })).unwrap();
-        for (driver, path) in [
-            (
-                json!({ "nvidiaDriverCRD": { "enabled": true } }),
-                "driver.nvidiaDriverCRD",
-            ),
-            (json!({ "enabled": false }), "driver.enabled"),
-            (json!({ "usePrecompiled": null }), "driver.usePrecompiled"),
-            (json!({ "repository": "r.example" }), "driver.repository"),
-            (json!({ "image": "other" }), "driver.image"),
-            (json!({ "version": "sha256:00" }), "driver.version"),
-            (json!(null), "driver"),
-        ] {
-            let expected = Refusal::OwnedValue {
-                path: path.to_owned(),
-            };
-            assert_eq!(at(driver).unwrap_err(), expected, "chart {version}");
-        }
-    }
-}
-
-#[test]
-fn template_text_never_reaches_extra_objects() {
-    for tolerations in [
-        json!([{ "key": "{{ lookup \"v1\" \"Secret\" \"kube-system\" \"x\" }}" }]),
-        json!([{ "{{ x }}": "key" }]),
-        json!({ "nested": [["{{"]] }),
-    ] {
-        let refused =
-            desired(json!({ "values": { "daemonsets": { "tolerations": tolerations } } })).unwrap_err();
-        assert!(
-            matches!(refused, Refusal::TemplateText { .. }),
-            "{tolerations}: {refused}"
-        );
-        assert!(!refused.to_string().contains("lookup"), "{refused}");
-    }
-    desired(json!({ "values": { "devicePlugin": { "args": ["{{ not bound for extraObjects }}"] } } }))
-        .unwrap();
 }
 
 #[test]

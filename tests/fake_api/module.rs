@@ -5,8 +5,8 @@ use std::time::Duration;
 use gpu_manager::api::FINALIZER;
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, ready_policy};
-use crate::server::{CRDS, FakeApi, GPU_MODULES, NODES, Recorded, Verb};
+use crate::lab::Lab;
+use crate::server::{FakeApi, GPU_MODULES, NODES, Recorded, Verb};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_gets_a_warning_and_blocks_nothing() {
@@ -94,21 +94,20 @@ async fn an_object_that_cannot_be_read_and_is_deleted_keeps_its_status_and_its_w
                 "release": { "name": "gpu-operator", "namespace": "gpu-operator", "chartVersion": "26.3.3",
                     "appVersion": "v26.3.3", "revision": 4, "valuesDigest": "d" } } }),
     );
-    // What keeps the removal from its end, so that its status can be read.
-    let mut policy = ready_policy();
-    policy["metadata"]["finalizers"] = json!(["somebody.example/busy"]);
+    // It keeps the removal from its end, so that the status can be read.
     api.put(
-        CRDS,
-        json!({ "metadata": { "name": "clusterpolicies.nvidia.com" } }),
+        "namespaces",
+        json!({ "metadata": { "name": "gpu-operator", "deletionTimestamp": "2026-11-30T08:00:00Z",
+            "finalizers": ["example.com/kept"] } }),
     );
-    api.put("clusterpolicies.nvidia.com", policy);
     let lab = Lab::start_on(api).await;
     lab.advance(Duration::from_secs(10)).await;
     let status = lab.api.status();
     assert_eq!(status["release"]["revision"], 4, "{status:#}");
     let history = status["history"].to_string();
     assert!(history.contains("before"), "{status:#}");
-    assert_eq!(lab.api.condition("Deleted")["reason"], "Removing", "{status:#}");
+    let deleted = lab.api.condition("Deleted")["message"].to_string();
+    assert!(deleted.contains("example.com/kept"), "{status:#}");
 }
 
 #[tokio::test(start_paused = true)]

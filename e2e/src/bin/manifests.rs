@@ -96,8 +96,10 @@ fn build(
 
 async fn list_images(check: bool) -> Result<()> {
     let tools = Tools::with(Tool::Helm)?;
-    let version = Catalogue::compiled_in()?.defaults.chart_version.to_string();
-    let Some(charts) = Charts::nvidia(&tools, &[&version], "the list of images").await? else {
+    let catalogue = Catalogue::compiled_in()?;
+    let versions: Vec<String> = catalogue.installable().iter().map(ToString::to_string).collect();
+    let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+    let Some(charts) = Charts::nvidia(&tools, &versions, "the list of images").await? else {
         return Ok(());
     };
     let wanted = patch_for(&images(&tools, &charts).await?);

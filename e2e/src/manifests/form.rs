@@ -1,5 +1,7 @@
 //! The chart versions that the dashboard's form offers: `hack/deploy/base/busola/form.yaml`, from the catalogue.
 
+use std::fmt::Write as _;
+
 use anyhow::{Context as _, Result};
 use gpu_manager::catalogue::Catalogue;
 
@@ -21,7 +23,7 @@ pub fn with_versions(form: &str, catalogue: &Catalogue) -> Result<String> {
     let end = start + entries.count();
     let mut text = lines[..start].concat();
     for version in catalogue.installable() {
-        text.push_str(&format!("{:width$}- {version}\n", "", width = inner + 2));
+        writeln!(text, "{:width$}- {version}", "", width = inner + 2)?;
     }
     text.push_str(&lines[end..].concat());
     Ok(text)

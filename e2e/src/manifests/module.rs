@@ -36,19 +36,31 @@ fn resources(release: &Release, flavour: Flavour) -> Value {
     ])
 }
 
+/// The labels that every object of the release has, as kustomize writes them into the manifests.
+fn labels(release: &Release, component: &str) -> Value {
+    json!({
+        "app.kubernetes.io/name": "gpu-manager",
+        "app.kubernetes.io/instance": "gpu-manager",
+        "app.kubernetes.io/version": release.version(),
+        "app.kubernetes.io/component": component,
+        "app.kubernetes.io/part-of": release.module(),
+        "app.kubernetes.io/managed-by": "kustomize",
+        "kyma-project.io/module": release.module(),
+    })
+}
+
 /// The ModuleTemplate of the community module. It has no namespace: whoever pulls it chooses one.
 pub(super) fn template(release: &Release, default_cr: &str) -> Result<Value> {
     let default_cr: Value =
         serde_saphyr::from_str(default_cr).context("the default GpuModule is not YAML")?;
+    let mut labels = labels(release, "module-template");
+    labels["operator.kyma-project.io/module-name"] = release.module().into();
     Ok(json!({
         "apiVersion": API_VERSION,
         "kind": "ModuleTemplate",
         "metadata": {
             "name": release.template_name(),
-            "labels": {
-                "operator.kyma-project.io/module-name": release.module(),
-                "kyma-project.io/module": release.module(),
-            },
+            "labels": labels,
             "annotations": { "operator.kyma-project.io/is-cluster-scoped": "true" },
         },
         "spec": {
@@ -98,7 +110,7 @@ pub(super) fn release_meta(release: &Release) -> Value {
         "kind": "ModuleReleaseMeta",
         "metadata": {
             "name": release.module(),
-            "labels": { "kyma-project.io/module": release.module() },
+            "labels": labels(release, "module-release-meta"),
         },
         "spec": {
             "moduleName": release.module(),

@@ -78,6 +78,28 @@ impl RuleSet {
         Self(left.filter(|(_, verbs)| !verbs.is_empty()).collect())
     }
 
+    /// The rights whose group, resource and verb pass.
+    #[must_use]
+    pub fn filter(&self, passes: impl Fn(&str, &str, &str) -> bool) -> Self {
+        let left = self.0.iter().map(|(subject, verbs)| {
+            let (group, resource, _) = subject;
+            let left = verbs.iter().filter(|verb| passes(group, resource, verb));
+            (subject.clone(), left.cloned().collect::<BTreeSet<String>>())
+        });
+        Self(left.filter(|(_, verbs)| !verbs.is_empty()).collect())
+    }
+
+    /// The same verbs on the same resources, whatever the names of the objects.
+    #[must_use]
+    pub fn without_names(&self) -> Self {
+        let mut all = Self::default();
+        for ((group, resource, _), verbs) in &self.0 {
+            let known = all.0.entry((group.clone(), resource.clone(), None)).or_default();
+            known.extend(verbs.iter().cloned());
+        }
+        all
+    }
+
     /// Whether this set gives the verb on the subject, by its name or for all names.
     fn gives(&self, subject: &Subject, verb: &str) -> bool {
         let has = |subject| self.0.get(subject).is_some_and(|verbs| verbs.contains(verb));

@@ -3,7 +3,9 @@
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use serde_json::json;
 
-use super::{CLUSTER, HOME, RELEASE, ReleaseRights, RuleSet, rights, yaml};
+use crate::tools::repository_root;
+
+use super::{CLUSTER, HOME, RELEASE, ReleaseRights, RuleSet, power, rights, yaml};
 
 /// One line per rule: group/resources names verbs.
 fn lines(set: &RuleSet) -> Vec<String> {
@@ -202,6 +204,77 @@ fn the_policy_allows_the_names_that_the_charts_make() {
         "{policy}"
     );
     assert!(!policy.contains('@'), "{policy}");
+}
+
+/// The rights that the words are about.
+fn told() -> RuleSet {
+    let mut told = RuleSet::default();
+    for words in power::POWERS {
+        for resource in words.resources {
+            told.allow(words.group, resource, &[], words.verbs);
+        }
+    }
+    told
+}
+
+#[test]
+fn every_right_to_write_in_the_whole_cluster_needs_words() {
+    let refused = |group: &str, resource: &str, names: &[&str], verb: &str| {
+        let mut more = told();
+        more.allow(group, resource, names, &[verb]);
+        power::check(&more).err().map(|error| error.to_string())
+    };
+    assert_eq!(power::check(&told()).map_err(|error| error.to_string()), Ok(()));
+    assert_eq!(refused("", "secrets", &[], "list"), None);
+    for (group, resource, names, verb) in [
+        ("", "secrets", &[][..], "create"),
+        // Another verb on what is told about.
+        ("", "pods", &[][..], "delete"),
+        ("", "pods/exec", &[][..], "create"),
+        // A name makes a right smaller, not harmless.
+        ("apps", "deployments", &["coredns"][..], "patch"),
+        ("", "serviceaccounts", &[][..], "impersonate"),
+    ] {
+        let refused = refused(group, resource, names, verb).unwrap_or_default();
+        assert!(
+            refused.contains(&format!("{verb} on {resource} of {group:?}")),
+            "{refused}"
+        );
+    }
+    let mut less = told().filter(|_, resource, _| resource != "leases");
+    assert!(power::check(&less).unwrap_err().to_string().contains("leases"));
+    less.allow("coordination.k8s.io", "leases", &[], &["create", "update"]);
+    power::check(&less).unwrap();
+}
+
+#[test]
+fn every_right_to_write_in_the_roles_that_ship_has_words() {
+    let folder = repository_root().join("hack/deploy/rbac");
+    let mut rights = RuleSet::default();
+    for (file, name) in [
+        ("manager.yaml", "gpu-manager"),
+        ("release.yaml", "gpu-manager-release-cluster"),
+    ] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let roles: Vec<ClusterRole> = serde_saphyr::from_multiple(&text).unwrap();
+        // The first document is the ClusterRole that is bound in the whole cluster.
+        assert_eq!(roles[0].metadata.name.as_deref(), Some(name));
+        for rule in roles[0].rules.iter().flatten() {
+            rights.add(rule);
+        }
+    }
+    power::check(&rights).unwrap();
+    let document = std::fs::read_to_string(repository_root().join("docs/contributor/rbac.md")).unwrap();
+    for words in power::POWERS {
+        assert!(document.contains(words.can), "{words:?}");
+    }
+}
+
+#[test]
+fn a_right_to_read_may_be_a_power() {
+    let proxies = told().filter(|_, resource, _| resource == "nodes/proxy");
+    assert_eq!(lines(&proxies), ["/nodes/proxy [] get"]);
+    assert_eq!(power::powerful(&proxies), proxies);
 }
 
 #[test]

@@ -167,10 +167,12 @@ fn no_other_variable_looks_like_an_image(files: &Files) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_variables_are_the_images_of_the_default_chart() -> Result<()> {
+async fn the_variables_are_the_images_of_every_chart_that_can_be_installed() -> Result<()> {
     let tools = Tools::ensure()?;
-    let version = Catalogue::compiled_in()?.defaults.chart_version.to_string();
-    let Some(charts) = Charts::nvidia(&tools, &[&version], "the test of the list of images").await? else {
+    let catalogue = Catalogue::compiled_in()?;
+    let versions: Vec<String> = catalogue.installable().iter().map(ToString::to_string).collect();
+    let names: Vec<&str> = versions.iter().map(String::as_str).collect();
+    let Some(charts) = Charts::nvidia(&tools, &names, "the test of the list of images").await? else {
         return Ok(());
     };
     let wanted = patch_for(&e2e::manifests::images(&tools, &charts).await?);
@@ -178,5 +180,9 @@ async fn the_variables_are_the_images_of_the_default_chart() -> Result<()> {
     ensure!(found == wanted, "{IMAGES_FILE} is out of date: run `make images`");
     // More than the operator and Node Feature Discovery: the operands are found as well.
     ensure!(wanted.matches("- name: IMAGE_").count() > 5, "{wanted}");
+    for version in versions {
+        let operator = format!("/gpu-operator:v{version}\n");
+        ensure!(wanted.contains(&operator), "nothing of chart {version}");
+    }
     Ok(())
 }

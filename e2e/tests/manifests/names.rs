@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use crate::files::{Files, MANIFESTS, pod, title};
 use crate::trap::Trap;
 
+const THE_GPUMODULE: &str = "the default GpuModule";
+
 pub const TRAPS: &[Trap] = &[
     Trap {
         name: "Module label",
@@ -41,6 +43,9 @@ pub const TRAPS: &[Trap] = &[
                     unlabel(policy, "app.kubernetes.io/name");
                 });
             },
+            |files| files.edit_template(|template| unlabel(template, "app.kubernetes.io/part-of")),
+            |files| files.edit_release_meta(|meta| unlabel(meta, "app.kubernetes.io/managed-by")),
+            |files| files.edit_default_cr(|module| unlabel(module, "app.kubernetes.io/component")),
         ],
     },
     Trap {
@@ -60,6 +65,11 @@ pub const TRAPS: &[Trap] = &[
             |files| {
                 files.edit_default_cr(|module| {
                     module["metadata"]["labels"]["app.kubernetes.io/version"] = json!("0.1.0");
+                });
+            },
+            |files| {
+                files.edit_template(|template| {
+                    template["metadata"]["labels"]["app.kubernetes.io/version"] = json!("0.0.1");
                 });
             },
         ],
@@ -151,13 +161,24 @@ fn labelled(files: &Files) -> Vec<(String, Value)> {
     all
 }
 
-/// Kyma attributes objects to modules by it.
-fn everything_has_the_module_label(files: &Files) -> Result<()> {
+/// What has the version of the release, with titles: all but the default GpuModule.
+fn of_the_version(files: &Files) -> Vec<(String, Value)> {
     let mut all = labelled(files);
-    all.push(("the default GpuModule".to_owned(), files.default_cr()));
     all.push(("the ModuleTemplate".to_owned(), files.template()));
     all.push(("the ModuleReleaseMeta".to_owned(), files.release_meta()));
-    for (title, object) in all {
+    all
+}
+
+/// Everything of a release, with titles.
+fn everything(files: &Files) -> Vec<(String, Value)> {
+    let mut all = of_the_version(files);
+    all.push((THE_GPUMODULE.to_owned(), files.default_cr()));
+    all
+}
+
+/// Kyma attributes objects to modules by it.
+fn everything_has_the_module_label(files: &Files) -> Result<()> {
+    for (title, object) in everything(files) {
         let label = &object["metadata"]["labels"]["kyma-project.io/module"];
         ensure!(label == "gpu", "{title}: {label}");
     }
@@ -165,7 +186,7 @@ fn everything_has_the_module_label(files: &Files) -> Result<()> {
 }
 
 fn everything_has_the_recommended_labels(files: &Files) -> Result<()> {
-    for (title, object) in labelled(files) {
+    for (title, object) in everything(files) {
         for name in [
             "name",
             "instance",
@@ -174,6 +195,9 @@ fn everything_has_the_recommended_labels(files: &Files) -> Result<()> {
             "part-of",
             "managed-by",
         ] {
+            if name == "version" && title == THE_GPUMODULE {
+                continue;
+            }
             let label = &object["metadata"]["labels"][format!("app.kubernetes.io/{name}")];
             ensure!(
                 label.as_str().is_some_and(|label| !label.is_empty()),
@@ -187,7 +211,7 @@ fn everything_has_the_recommended_labels(files: &Files) -> Result<()> {
 /// The CLI reads it before it looks at the image. The GpuModule is the user's: nobody would bring its label up to date.
 fn the_version_label_is_the_version(files: &Files) -> Result<()> {
     let version = files.template()["spec"]["version"].clone();
-    for (title, object) in labelled(files) {
+    for (title, object) in of_the_version(files) {
         let label = &object["metadata"]["labels"]["app.kubernetes.io/version"];
         ensure!(*label == version, "{title}: {label}");
     }

@@ -20,6 +20,11 @@ pub const TRAPS: &[Trap] = &[
             |files| ports(files, "allow-to-apiserver", 443, 80),
             |files| ports(files, "allow-to-apiserver", 6443, 6444),
             |files| without(files, "allow-to-apiserver"),
+            |files| {
+                policy(files, "allow-to-apiserver", |policy| {
+                    policy["spec"]["egress"][0]["to"] = json!([{ "ipBlock": { "cidr": "10.0.0.0/8" } }]);
+                });
+            },
         ],
     },
     Trap {
@@ -29,6 +34,15 @@ pub const TRAPS: &[Trap] = &[
             |files| ports(files, "allow-to-dns", 8053, 53),
             |files| ports(files, "allow-to-dns", 53, 54),
             |files| without(files, "allow-to-dns"),
+            |files| block(files, "/0/ipBlock/cidr", &json!("10.0.0.0/8")),
+            |files| {
+                block(
+                    files,
+                    "/0/ipBlock",
+                    &json!({ "cidr": "0.0.0.0/0", "except": ["10.0.0.0/8"] }),
+                );
+            },
+            |files| block(files, "/1/ipBlock/cidr", &json!("fd00::/8")),
         ],
     },
     Trap {
@@ -81,6 +95,15 @@ fn policy(files: &mut Files, purpose: &str, change: impl Fn(&mut Value)) {
     });
 }
 
+/// Changes the addresses of the way to DNS; the pointer begins at the list of peers.
+fn block(files: &mut Files, pointer: &str, value: &Value) {
+    policy(files, "allow-to-dns", |policy| {
+        if let Some(at) = policy["spec"]["egress"][0]["to"].pointer_mut(pointer) {
+            at.clone_from(value);
+        }
+    });
+}
+
 fn without(files: &mut Files, purpose: &str) {
     for flavour in MANIFESTS {
         files.edit(flavour, |all| {
@@ -107,12 +130,16 @@ fn ports(files: &mut Files, purpose: &str, from: i32, to: i32) {
 /// Whom a rule is about.
 #[derive(Clone, Copy)]
 enum Peer<'a> {
-    /// An address outside of the Pods' network; every policy here that names addresses names all.
-    Outside,
+    /// Every address outside of the Pods' network, of the family that this range is all of.
+    All(&'a str),
+    /// One of these addresses, whichever.
+    Any,
     /// A Pod, by the labels of its namespace and of itself.
     Pod(&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]),
 }
 
+/// Clusters are IPv4, IPv6, or both.
+const FAMILIES: [Peer<'_>; 2] = [Peer::All("0.0.0.0/0"), Peer::All("::/0")];
 const KUBE_SYSTEM: &[(&str, &str)] = &[("gardener.cloud/purpose", "kube-system")];
 const COREDNS: Peer<'_> = Peer::Pod(KUBE_SYSTEM, &[("k8s-app", "kube-dns")]);
 const NODE_LOCAL_DNS: Peer<'_> = Peer::Pod(KUBE_SYSTEM, &[("k8s-app", "node-local-dns")]);
@@ -194,7 +221,11 @@ fn is_about(types: Option<&Vec<String>>, way: &str) -> bool {
 
 fn is_peer(found: &NetworkPolicyPeer, peer: Peer<'_>) -> bool {
     match peer {
-        Peer::Outside => found.ip_block.is_some(),
+        Peer::All(range) => found
+            .ip_block
+            .as_ref()
+            .is_some_and(|block| block.cidr == range && block.except.as_ref().is_none_or(Vec::is_empty)),
+        Peer::Any => found.ip_block.is_some(),
         Peer::Pod(of_namespace, of_pod) => {
             found.ip_block.is_none()
                 && found
@@ -228,7 +259,12 @@ fn walls(files: &Files) -> Result<Vec<Wall>> {
 fn the_api_server_is_reached(files: &Files) -> Result<()> {
     for wall in walls(files)? {
         for port in [443, 6443] {
-            ensure!(wall.lets_out(Peer::Outside, "TCP", port), "not on port {port}");
+            for family in FAMILIES {
+                ensure!(
+                    wall.lets_out(family, "TCP", port),
+                    "not everywhere on port {port}"
+                );
+            }
         }
     }
     Ok(())
@@ -237,10 +273,12 @@ fn the_api_server_is_reached(files: &Files) -> Result<()> {
 fn dns_is_reached(files: &Files) -> Result<()> {
     for wall in walls(files)? {
         for protocol in ["UDP", "TCP"] {
-            ensure!(
-                wall.lets_out(Peer::Outside, protocol, 53),
-                "not outside of the Pods' network"
-            );
+            for family in FAMILIES {
+                ensure!(
+                    wall.lets_out(family, protocol, 53),
+                    "not everywhere outside of the Pods' network"
+                );
+            }
             ensure!(wall.lets_out(COREDNS, protocol, 8053), "not Gardener's CoreDNS");
             ensure!(wall.lets_out(NODE_LOCAL_DNS, protocol, 53), "not node-local-dns");
         }
@@ -254,7 +292,7 @@ fn metrics_are_for_labelled_pods(files: &Files) -> Result<()> {
         for port in [8080, 8081] {
             ensure!(!wall.lets_in(STRANGER, "TCP", port), "port {port} for everybody");
             ensure!(
-                !wall.lets_in(Peer::Outside, "TCP", port),
+                !wall.lets_in(Peer::Any, "TCP", port),
                 "port {port} for other clusters"
             );
         }
@@ -275,9 +313,9 @@ fn nothing_else_is_let_through(files: &Files) -> Result<()> {
             "{types:?}"
         );
         for (peer, protocol, port) in [
-            (Peer::Outside, "TCP", 80),
-            (Peer::Outside, "UDP", 443),
-            (Peer::Outside, "UDP", 123),
+            (Peer::Any, "TCP", 80),
+            (Peer::Any, "UDP", 443),
+            (Peer::Any, "UDP", 123),
             (STRANGER, "TCP", 53),
             (STRANGER, "TCP", 8080),
             (COREDNS, "TCP", 9153),

@@ -1,6 +1,7 @@
 //! What the manager's Pod needs to run at all, and alone.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use e2e::tools::repository_root;
 use serde_json::{Value, json};
 
 use crate::files::{Files, MANIFESTS, pod};
@@ -64,6 +65,13 @@ pub const TRAPS: &[Trap] = &[
                     &json!({ "memory": "128Mi" }),
                 );
             },
+            // The manager and the helm that installs fit, but not one that reads meanwhile.
+            |files| memory(files, "limits", "192Mi"),
+            // All of them fit, with nothing to spare.
+            |files| memory(files, "limits", "208Mi"),
+            |files| memory(files, "requests", "96Mi"),
+            |files| memory(files, "requests", "512Mi"),
+            |files| memory(files, "limits", "384"),
         ],
     },
     Trap {
@@ -139,6 +147,80 @@ fn resources_are_requested_and_limited(files: &Files) -> Result<()> {
                 );
             }
         }
+    }
+    resources_fit_what_was_measured(files)
+}
+
+fn memory(files: &mut Files, kind: &str, quantity: &str) {
+    set(
+        files,
+        &format!("/spec/containers/0/resources/{kind}/memory"),
+        &json!(quantity),
+    );
+}
+
+/// The most memory that was measured, in MiB, as docs/contributor/packaging.md records it.
+struct Measured {
+    idle: u64,
+    /// With thousands of nodes.
+    busy: u64,
+    /// Of a helm that changes a release.
+    changing: u64,
+    /// Of one that reads meanwhile.
+    reading: u64,
+}
+
+impl Measured {
+    fn recorded() -> Result<Self> {
+        let text = std::fs::read_to_string(repository_root().join("docs/contributor/packaging.md"))?;
+        let words: Vec<_> = text.split_whitespace().collect();
+        let text = words.join(" ");
+        let after = |phrase: &str| {
+            let (_, rest) = text
+                .split_once(phrase)
+                .with_context(|| format!("packaging.md no longer says '{phrase}'"))?;
+            let figure = rest.split_whitespace().next().unwrap_or_default();
+            figure
+                .parse()
+                .with_context(|| format!("after '{phrase}' stands {figure}"))
+        };
+        Ok(Self {
+            idle: after("the operator is resident with")?,
+            busy: after("must stay below")?,
+            changing: after("helm needed up to")?,
+            reading: after("to uninstall and")?,
+        })
+    }
+}
+
+/// The quantity in MiB; none where it is not written in MiB or GiB.
+fn mebibytes(quantity: &Value) -> Option<u64> {
+    let text = quantity.as_str()?;
+    match text.strip_suffix("Gi") {
+        Some(number) => Some(number.parse::<u64>().ok()? * 1024),
+        None => text.strip_suffix("Mi")?.parse().ok(),
+    }
+}
+
+/// What is over the limit is killed, helm in the middle of a change among it: half as much again is left to spare.
+fn resources_fit_what_was_measured(files: &Files) -> Result<()> {
+    let measured = Measured::recorded()?;
+    let usual = measured.idle + measured.changing;
+    let most = measured.busy + measured.changing + measured.reading;
+    for (_, container) in pods(files)? {
+        let [requested, limit] = ["requests", "limits"].map(|kind| {
+            let quantity = &container["resources"][kind]["memory"];
+            mebibytes(quantity).with_context(|| format!("{kind} of memory: {quantity}"))
+        });
+        let (requested, limit) = (requested?, limit?);
+        ensure!(
+            (usual..=limit).contains(&requested),
+            "{requested} MiB are requested, {usual} are in use while helm changes something"
+        );
+        ensure!(
+            limit * 2 >= most * 3,
+            "the limit of {limit} MiB has too little to spare over {most} MiB"
+        );
     }
     Ok(())
 }

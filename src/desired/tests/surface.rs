@@ -324,6 +324,24 @@ fn only_allowed_registries_may_be_named() {
             json!({ "values": { "operator": { "env": [{ "name": "VALIDATOR_IMAGE", "value": "evil.example/v:1" }] } } }),
             "spec.values.operator.env",
         ),
+        (
+            // The chart has no repository for it, so the image stands alone.
+            json!({ "values": { "kataManager": { "image": "busybox:1" } } }),
+            "spec.values.kataManager.image",
+        ),
+        (
+            json!({ "chartVersion": "26.3.3", "values": { "operator": { "initContainer": { "image": "busybox:1" } } } }),
+            "spec.values.operator.initContainer.image",
+        ),
+        (
+            json!({ "values": { "kataManager": { "repository": "", "image": "busybox:1" } } }),
+            "spec.values.kataManager.repository",
+        ),
+        (
+            // No chart reads it. In a list each element is a container, to which a repository beside the image says nothing.
+            json!({ "values": { "new": { "containers": [{ "image": "busybox:1", "repository": "second.example" }] } } }),
+            "spec.values.new.containers",
+        ),
     ];
     for (value, _) in &cases {
         under(&catalogue, value).unwrap();
@@ -346,6 +364,9 @@ fn only_allowed_registries_may_be_named() {
         json!({ "images": { "registry": "mirror.example/team" } }),
         json!({ "images": { "registry": "mirror.example/team/gpu" }, "driver": { "repository": "second.example/nv" } }),
         json!({ "values": { "dcgm": { "repository": "second.example", "image": "dcgm", "version": "4" } } }),
+        json!({ "values": { "dcgm": { "image": "dcgm" } } }),
+        json!({ "values": { "kataManager": { "repository": "second.example", "image": "kata", "version": "1" } } }),
+        json!({ "values": { "new": { "containers": [{ "image": "second.example/busybox:1" }] } } }),
         json!({ "values": { "operator": { "env": [{ "name": "OTHER", "value": "a/b" }] } } }),
     ] {
         under(&catalogue, &value).unwrap();
