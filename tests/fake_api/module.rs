@@ -5,8 +5,8 @@ use std::time::Duration;
 use gpu_manager::api::FINALIZER;
 use serde_json::{Value, json};
 
-use crate::lab::{Lab, ready_policy};
-use crate::server::{CRDS, FakeApi, GPU_MODULES, NODES, Recorded, Verb};
+use crate::lab::Lab;
+use crate::server::{FakeApi, GPU_MODULES, NODES, Recorded, Verb};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_gets_a_warning_and_blocks_nothing() {
