@@ -339,8 +339,13 @@ fn what_helm_cannot_be_made_to_know_goes_without_it() {
     around.cluster_role = Some(Some(owner(RELEASE_NAME)));
     around.namespace = SurroundingNamespace::Ours;
     let is_recorded = |plan: &Plan| {
-        let lost = Cause::RecordLost;
-        matches!(plan, Plan::Act(Action::Upgrade { cause, .. }) if *cause == lost)
+        matches!(
+            plan,
+            Plan::Act(Action::Upgrade {
+                cause: Cause::RecordLost,
+                ..
+            })
+        )
     };
     let failed = |reason| Failure {
         reason,
