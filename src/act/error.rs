@@ -3,7 +3,7 @@
 use super::{ChartError, CrdError};
 use crate::helm::HelmError;
 use crate::kube_api::ApiError;
-use crate::plan::{Action, Cause, Failure, RECOVERY_FAILED, UNINSTALL_FAILED};
+use crate::plan::{Action, Cause, Failure, RECORDING_FAILED, RECOVERY_FAILED, UNINSTALL_FAILED};
 
 /// Why an action did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,13 @@ impl ActError {
     /// As the status tells it, with the reason for condition `Installed`.
     pub fn failure(&self, action: &Action) -> Failure {
         let reason = match (self, action) {
+            (
+                Self::Chart(_) | Self::Crd(_) | Self::Helm(_),
+                Action::Upgrade {
+                    cause: Cause::RecordLost,
+                    ..
+                },
+            ) => RECORDING_FAILED,
             (Self::Chart(error), _) => error.reason(),
             (Self::Crd(_), _) => "CrdsNotApplied",
             (Self::Api(_), _) => "ApiCallFailed",

@@ -13,6 +13,8 @@ pub enum Leavings {
     DriverUpgrades,
     /// Nodes that NVIDIA's operator has cordoned for one.
     Cordons,
+    /// Objects of the release, where Helm cannot be made to know it again.
+    Release,
     /// What NVIDIA's operator made the stack of, and its DaemonSets.
     Stack,
     /// Pods of the stack.
@@ -33,9 +35,10 @@ pub enum Leavings {
 
 impl Leavings {
     /// Every kind of thing.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::DriverUpgrades,
         Self::Cordons,
+        Self::Release,
         Self::Stack,
         Self::Pods,
         Self::Hooks,
@@ -45,6 +48,11 @@ impl Leavings {
         Self::OwnLabels,
         Self::Rights,
     ];
+
+    /// True where a removal ends without what is refused. The stack itself and its Pods are never given up: what runs on the nodes would go on.
+    pub const fn may_stay(self) -> bool {
+        !matches!(self, Self::Release | Self::Stack | Self::Pods)
+    }
 }
 
 /// What is left of a kind of thing.

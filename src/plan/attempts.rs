@@ -15,6 +15,9 @@ pub const UNINSTALL_FAILED: &str = "UninstallFailed";
 /// Reason of a failed rollback.
 pub const RECOVERY_FAILED: &str = "RecoveryFailed";
 
+/// Reason where a release whose Secrets were deleted cannot be installed over its objects.
+pub const RECORDING_FAILED: &str = "RecordingFailed";
+
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_mins(10);
 

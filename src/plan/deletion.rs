@@ -6,8 +6,8 @@
 mod refused;
 
 use super::{
-    Action, Plan, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign,
-    protection, recovery, unread, unrecorded,
+    Action, Plan, RECORDING_FAILED, RECORDING_TRIES, Reading, Situation, UNINSTALL_FAILED,
+    UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, protection, recovery, unread, unrecorded,
 };
 use crate::api::DeletionCrds;
 use crate::facts::{
@@ -24,8 +24,9 @@ pub use refused::{Refusable, Refused};
 const BEFORE: [Leavings; 2] = [Leavings::DriverUpgrades, Leavings::Cordons];
 
 /// What is taken away after it. Of the cordons NVIDIA's operator may have made one more before it ended.
-const AFTER: [Leavings; 7] = [
+const AFTER: [Leavings; 8] = [
     Leavings::Cordons,
+    Leavings::Release,
     Leavings::Stack,
     Leavings::Pods,
     Leavings::Hooks,
@@ -138,16 +139,40 @@ fn take_away(s: &Situation<'_>, around: &Surroundings) -> Plan {
     if let Some(plan) = begin(s) {
         return plan;
     }
-    // Helm has to know again what it is to remove.
-    let ours = foreign::is_ours(s) || around.namespace == SurroundingNamespace::Ours;
-    if let (true, true, Ok(desired)) = (unrecorded::stands(s), ours, s.desired) {
+    if stands_as_ours(s) {
         // Nothing can be put into a namespace that goes.
         if around.namespace == SurroundingNamespace::Terminating {
             return namespace_goes(s);
         }
-        return unrecorded::record_anew(s, desired);
+        // Helm has to know again what it is to remove.
+        if let Some(plan) = record_anew(s).or_else(|| clear(s, &BEFORE)) {
+            return plan;
+        }
     }
     clear(s, &AFTER).unwrap_or_else(|| depart(s))
+}
+
+/// Objects of the module's release stand without any revision.
+fn stands_as_ours(s: &Situation<'_>) -> bool {
+    let around = s.observed.surroundings.as_ref();
+    let in_ours = around.is_some_and(|around| around.namespace == SurroundingNamespace::Ours);
+    unrecorded::stands(s) && (foreign::is_ours(s) || in_ours)
+}
+
+/// Installs the release over its objects. Where that fails again and again they are deleted without Helm, unless a hook of the chart has a
+/// GPUCluster to clean up.
+fn record_anew(s: &Situation<'_>) -> Option<Plan> {
+    let again = s
+        .recordable()
+        .map(|desired| unrecorded::record_anew(s, desired))?;
+    if s.attempts.failures_of(RECORDING_FAILED) < RECORDING_TRIES {
+        return Some(again);
+    }
+    match s.observed.gpu_clusters {
+        None => Some(Plan::Read(Reading::GpuClusters)),
+        Some(true) => Some(again),
+        Some(false) => None,
+    }
 }
 
 /// Nothing is left but the module's labels on nodes, the operator's rights in a namespace that stays, and the finalizer. The note goes before
@@ -205,6 +230,7 @@ fn clear(s: &Situation<'_>, all: &[Leavings]) -> Option<Plan> {
 
 fn goes(s: &Situation<'_>, what: Leavings) -> bool {
     match what {
+        Leavings::Release => stands_as_ours(s),
         Leavings::Nodes => !is_others_stack(s),
         Leavings::Crds => s.deletion_crds == DeletionCrds::Delete,
         _ => true,

@@ -96,15 +96,8 @@ fn flatten(at: &str, patch: &Value, changes: &mut Vec<String>) {
 pub fn pretend(action: &Action, observed: &mut Observed) {
     match action {
         Action::RestoreCrds { crds } => {
-            let restored = crds.iter().map(|crd| {
-                let facts = CrdFacts {
-                    spec_digest: None,
-                    as_applied: true,
-                    generation: 1,
-                    terminating: false,
-                };
-                (crd.name.clone(), facts)
-            });
+            let restored = crds.iter().map(|crd| crd.name.clone());
+            let restored = restored.map(|name| (name, CrdFacts::applied()));
             observed.crds.extend(restored);
         }
         Action::Discard { revision, .. } => {
@@ -123,6 +116,11 @@ pub fn pretend(action: &Action, observed: &mut Observed) {
         Action::Clear { what, .. } => {
             if let Some(left) = observed.left.get_mut(what) {
                 left.objects.clear();
+            }
+            if *what == Leavings::Release
+                && let Some(around) = &mut observed.surroundings
+            {
+                around.cluster_role = None;
             }
             if *what == Leavings::Namespace
                 && let Some(around) = &mut observed.surroundings

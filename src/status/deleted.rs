@@ -185,6 +185,7 @@ const fn step(what: Leavings) -> (usize, &'static str) {
             2,
             "nodes that were cordoned for a driver upgrade are being uncordoned",
         ),
+        Leavings::Release => (3, "objects of the release are being deleted without Helm"),
         Leavings::Stack => (4, "Kubernetes is removing what NVIDIA's operator had made"),
         Leavings::Pods => (5, "Pods of NVIDIA's stack are ending, which can take minutes"),
         Leavings::Hooks => (6, "what is left of Helm's hooks is being deleted"),

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use gpu_manager::api::FINALIZER;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lab::{Lab, ready_policy};
-use crate::server::{FakeApi, GPU_MODULES, NODES, Recorded, Verb};
+use crate::server::{CRDS, FakeApi, GPU_MODULES, NODES, Recorded, Verb};
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_gets_a_warning_and_blocks_nothing() {
@@ -94,15 +94,20 @@ async fn an_object_that_cannot_be_read_and_is_deleted_keeps_its_status_and_its_w
                 "release": { "name": "gpu-operator", "namespace": "gpu-operator", "chartVersion": "26.3.3",
                     "appVersion": "v26.3.3", "revision": 4, "valuesDigest": "d" } } }),
     );
-    // What keeps the removal from its end, so that its status can be read.
-    api.put("clusterpolicies.nvidia.com", ready_policy());
+    // It keeps the removal from its end, so that the status can be read.
+    api.put(
+        "namespaces",
+        json!({ "metadata": { "name": "gpu-operator", "deletionTimestamp": "2026-11-30T08:00:00Z",
+            "finalizers": ["example.com/kept"] } }),
+    );
     let lab = Lab::start_on(api).await;
     lab.advance(Duration::from_secs(10)).await;
     let status = lab.api.status();
     assert_eq!(status["release"]["revision"], 4, "{status:#}");
     let history = status["history"].to_string();
     assert!(history.contains("before"), "{status:#}");
-    assert_eq!(lab.api.condition("Deleted")["reason"], "Removing", "{status:#}");
+    let deleted = lab.api.condition("Deleted")["message"].to_string();
+    assert!(deleted.contains("example.com/kept"), "{status:#}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,6 +185,11 @@ async fn a_release_is_made_once_although_the_cache_knows_nothing_of_it() {
 #[tokio::test(start_paused = true)]
 async fn deletion_uninstalls_and_lets_go() {
     let lab = Lab::installed().await;
+    let finalizers = |finalizers: Value| {
+        let set = |policy: &mut Value| policy["metadata"]["finalizers"] = finalizers;
+        lab.api.edit("clusterpolicies.nvidia.com", "cluster-policy", set)
+    };
+    finalizers(json!(["somebody.example/busy"]));
     lab.api.delete(GPU_MODULES, "default");
     lab.settle().await;
     assert_eq!(lab.helm.count("uninstall"), 1, "{:?}", lab.helm.calls());
@@ -189,7 +199,7 @@ async fn deletion_uninstalls_and_lets_go() {
         "the ClusterPolicy is still there: {:#}",
         lab.api.status()
     );
-    lab.api.delete("clusterpolicies.nvidia.com", "cluster-policy");
+    finalizers(json!([]));
     lab.advance(Duration::from_secs(10)).await;
     assert_eq!(lab.api.get(GPU_MODULES, "default"), None);
     assert!(

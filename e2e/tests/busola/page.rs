@@ -58,15 +58,12 @@ impl<'a> Page<'a> {
                 self.lines.push(format!("! {severity}: {said}"));
             }
             Some("Columns") => self.widgets(children, scope)?,
+            // One for each entry of a list.
             Some("Panel") => {
-                self.heading(&self.name(widget));
-                let here = value.as_ref().unwrap_or(scope.here);
-                self.fields(children, Scope { here, ..scope })?;
-            }
-            Some("Card") => {
-                self.heading(&self.name(widget));
-                for entry in &entries(value) {
-                    self.fields(children, Scope { here: entry, ..scope })?;
+                let without = || vec![scope.here.clone()];
+                for here in &value.map_or_else(without, |value| entries(Some(value))) {
+                    self.heading(&self.name(widget));
+                    self.fields(children, Scope { here, ..scope })?;
                 }
             }
             Some("Table") => {

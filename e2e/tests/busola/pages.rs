@@ -36,8 +36,9 @@ fn a_gpu_module_that_needs_somebody_has_an_alert() -> Result<()> {
 }
 
 /// Which alert a reason has in state Warning, where no node is to blame.
-const ALERTS: [(&str, &[&str]); 8] = [
-    ("alert.heldDeletion", &["WorkloadsUsingGpu", "WorkUnreadable"]),
+const ALERTS: [(&str, &[&str]); 10] = [
+    ("alert.heldDeletion", &["WorkloadsUsingGpu"]),
+    ("alert.unreadDeletion", &["WorkUnreadable"]),
     (
         "alert.spec",
         &[
@@ -74,10 +75,8 @@ const ALERTS: [(&str, &[&str]); 8] = [
         "alert.drift",
         &["DriftFound", "DriftReturns", "DriftNotCorrected"],
     ),
-    (
-        "alert.warning",
-        &["UnsupportedKubernetes", "OperandsNotReady", "NotDeployed"],
-    ),
+    ("alert.suspended", &["NotInstalled", "NotDeployed"]),
+    ("alert.warning", &["UnsupportedKubernetes", "OperandsNotReady"]),
 ];
 
 #[test]
@@ -91,6 +90,32 @@ fn each_reason_has_its_alert() -> Result<()> {
             let said = extension.translation(alert).context(alert)?;
             ensure!(page.contains(&format!("! warning: {said}")), "{reason}: {page}");
         }
+    }
+    Ok(())
+}
+
+/// Which alert a waiting driver change has, by its reason.
+const WAITS: [(&str, &str, &str); 4] = [
+    ("WaitingForIdle", "information", "alert.driverIdle"),
+    ("WaitingForWindow", "information", "alert.driverWindow"),
+    ("WindowUnreadable", "warning", "alert.unreadWindow"),
+    ("WorkUnreadable", "warning", "alert.unreadWork"),
+];
+
+#[test]
+fn each_wait_of_a_driver_change_has_its_alert() -> Result<()> {
+    let extension = Extension::read()?;
+    for (reason, severity, alert) in WAITS {
+        let waits = json!({ "type": "DriverChangePending", "status": "True", "reason": reason });
+        let module = json!({ "status": { "state": "Ready", "conditions": [waits] } });
+        let page = Page::of(&extension, &module)?;
+        let said = extension.translation(alert).context(alert)?;
+        ensure!(
+            page.contains(&format!("! {severity}: {said}")),
+            "{reason}: {page}"
+        );
+        let alerts = page.lines().filter(|line| line.starts_with("! ")).count();
+        ensure!(alerts == 1, "{reason} has {alerts} alerts");
     }
     Ok(())
 }

@@ -7,8 +7,7 @@ use crate::extension::{Extension, array, text};
 
 /// Widgets of lists and details that this extension uses, and their parameters besides those of all
 /// (kyma-project/busola, `docs/contributor/extensibility/50-list-and-details-widgets.md`).
-const SHOWN: [(&str, &[&str]); 11] = [
-    ("Card", &["children", "description"]),
+const SHOWN: [(&str, &[&str]); 10] = [
     ("", &["placeholder", "copyable"]),
     ("Alert", &["severity", "disableMargin"]),
     ("Badge", &["placeholder", "highlights", "description", "copyable"]),

@@ -9,9 +9,10 @@ use kube::ResourceExt as _;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 
 use super::served::{Served, served};
-use super::{list_there, nfd};
+use super::{gone, list_there, nfd};
 use crate::api::{KYMA_MODULE, LABEL_KYMA_MODULE, RELEASE_NAME};
-use crate::facts::HelmOwner;
+use crate::drift::Kind;
+use crate::facts::{HelmOwner, Leftover};
 use crate::kube_api::ApiError;
 use crate::observe::{nvidia, reduce};
 
@@ -107,6 +108,12 @@ impl Content {
         Ok(content)
     }
 
+    /// What the release has there, but for what its chart tells Helm to keep.
+    pub fn of_release(&self) -> impl Iterator<Item = Leftover> {
+        let of_release = self.objects.iter().filter(|found| is_of_release(&found.object));
+        of_release.map(|Found { kind, object }| gone(object, Kind::new(&kind.api_version, &kind.kind)))
+    }
+
     /// What others have there.
     pub fn of_others(&self) -> Others {
         let there: BTreeSet<_> = self
@@ -142,9 +149,18 @@ fn is_derived(kind: &ApiResource) -> bool {
     kind.group == METRICS || DERIVED.contains(&(kind.group.as_str(), kind.kind.as_str()))
 }
 
+/// True for what bears the marks by which Helm knows the objects of the release.
+fn is_marked(object: &PartialObjectMeta<DynamicObject>) -> bool {
+    reduce::owner(&object.metadata).is_some_and(|owner| HelmOwner::is_module_release(&owner))
+}
+
+/// True for what an uninstall deletes.
+pub(super) fn is_of_release(object: &PartialObjectMeta<DynamicObject>) -> bool {
+    let policy = object.annotations().get("helm.sh/resource-policy");
+    is_marked(object) && policy.is_none_or(|policy| policy != "keep")
+}
+
 fn whose(kind: &ApiResource, object: &PartialObjectMeta<DynamicObject>, there: &BTreeSet<String>) -> Whose {
-    let of_release =
-        reduce::owner(&object.metadata).is_some_and(|owner| HelmOwner::is_module_release(&owner));
     let label = |key: &str| object.labels().get(key).map(String::as_str);
     let core = |name| kind.group.is_empty() && kind.kind == name;
     // A dry run comes here with them; otherwise they are gone.
@@ -153,7 +169,7 @@ fn whose(kind: &ApiResource, object: &PartialObjectMeta<DynamicObject>, there: &
     let is_everywhere = EVERYWHERE
         .iter()
         .any(|(kind, everywhere)| core(kind) && name == *everywhere);
-    if of_release
+    if is_marked(object)
         || of_helm
         || is_everywhere
         || label(LABEL_KYMA_MODULE) == Some(KYMA_MODULE)

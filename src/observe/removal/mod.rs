@@ -7,6 +7,7 @@ mod namespace;
 mod nfd;
 mod nodes;
 mod pods;
+mod release;
 mod served;
 mod stack;
 
@@ -42,6 +43,7 @@ pub async fn left(
     match what {
         Leavings::DriverUpgrades => drivers::upgrades(client).await,
         Leavings::Cordons => drivers::cordons(client, removal).await,
+        Leavings::Release => release::objects(client, is_open).await,
         Leavings::Stack => stack::objects(client, is_open).await,
         Leavings::Nodes => nodes::labels(client, others_nfd.is_some()).await,
         Leavings::Pods if is_open => pods::pods(client).await,

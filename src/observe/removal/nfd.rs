@@ -1,10 +1,16 @@
 //! Objects of Node Feature Discovery's kinds.
 
 use kube::ResourceExt as _;
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 
 /// The group of its kinds.
 pub(super) const GROUP: &str = "nfd.k8s-sigs.io";
+
+/// NodeFeatureRule, by which the release tells Node Feature Discovery what else to label.
+pub(super) fn rules() -> ApiResource {
+    let kind = GroupVersionKind::gvk(GROUP, "v1alpha1", "NodeFeatureRule");
+    ApiResource::from_gvk_with_plural(&kind, "nodefeaturerules")
+}
 
 /// The programs of the stack that write NodeFeatures, by the names under which client-go sends them: those of their binaries (Node Feature
 /// Discovery v0.18 and v0.19, k8s-device-plugin v0.17 and later).
@@ -24,7 +30,6 @@ pub(super) fn is_feature_of_stack(kind: &ApiResource, object: &PartialObjectMeta
 
 #[cfg(test)]
 mod tests {
-    use kube::core::GroupVersionKind;
     use serde_json::json;
 
     use super::*;

@@ -39,9 +39,12 @@ fn left(what: Leavings, remedy: Remedy) -> Case {
 
 #[test]
 fn the_finalizer_stays_until_nothing_is_left() {
-    let after = Leavings::ALL
-        .into_iter()
-        .filter(|what| !matches!(what, Leavings::DriverUpgrades | Leavings::Rights));
+    let after = Leavings::ALL.into_iter().filter(|what| {
+        !matches!(
+            what,
+            Leavings::DriverUpgrades | Leavings::Release | Leavings::Rights
+        )
+    });
     for what in after {
         let mut case = left(what, Remedy::Delete);
         let objects = case.observed.left[&what].objects.clone();
@@ -73,6 +76,52 @@ fn what_is_awaited_is_told_past_what_was_given_up() {
     let names = vec!["CustomResourceDefinition left".to_owned()];
     let what = Leavings::Namespace;
     assert_eq!(case.plan(), Plan::AwaitRemoval { what, names });
+}
+
+#[test]
+fn what_is_there_again_after_it_was_taken_away_is_given_up_like_what_is_refused() {
+    let mut case = left(Leavings::Hooks, Remedy::Delete);
+    let mut now = NOW;
+    for made in 0..6 {
+        // Whoever makes it anew gives it another UID.
+        let objects = &mut case.observed.left.get_mut(&Leavings::Hooks).unwrap().objects;
+        objects[0].uid = format!("made anew {made}");
+        let (what, objects) = (Leavings::Hooks, objects.clone());
+        assert_eq!(
+            case.plan_at(now),
+            Plan::Act(Action::Clear {
+                what,
+                objects: objects.clone()
+            })
+        );
+        case.refused.note(what, &objects[0], None, now, 1.0);
+        match case.plan_at(now) {
+            Plan::Wait {
+                until,
+                why: Wait::Refused { why, .. },
+            } => {
+                assert!(why.contains("undone"), "{why}");
+                now = until;
+            }
+            plan => assert_eq!((plan, made), (Plan::Act(Action::RemoveFinalizer), 5)),
+        }
+    }
+    let stack = left(Leavings::Stack, Remedy::Delete);
+    let pods = &stack.observed.left[&Leavings::Stack].objects;
+    let mut case = left(Leavings::Stack, Remedy::Delete);
+    for _ in 0..9 {
+        case.refused.note(Leavings::Stack, &pods[0], None, NOW, 1.0);
+    }
+    assert!(
+        matches!(
+            case.plan(),
+            Plan::Wait {
+                why: Wait::Refused { .. },
+                ..
+            }
+        ),
+        "what runs is never given up"
+    );
 }
 
 #[test]
@@ -281,6 +330,52 @@ fn helm_has_to_know_again_what_stands_where_that_is_the_modules() {
         panic!("{:?}", case.plan())
     };
     assert!(removal.stays.is_some());
+}
+
+#[test]
+fn what_helm_cannot_be_made_to_know_goes_without_it() {
+    let mut case = left(Leavings::Release, Remedy::Delete);
+    let around = case.observed.surroundings.as_mut().unwrap();
+    around.cluster_role = Some(Some(owner(RELEASE_NAME)));
+    around.namespace = SurroundingNamespace::Ours;
+    let is_recorded = |plan: &Plan| {
+        matches!(
+            plan,
+            Plan::Act(Action::Upgrade {
+                cause: Cause::RecordLost,
+                ..
+            })
+        )
+    };
+    let failed = |reason| Failure {
+        reason,
+        message: "no".to_owned(),
+    };
+    let later = NOW + SignedDuration::from_hours(1);
+    for _ in 0..RECORDING_TRIES {
+        assert!(is_recorded(&case.plan_at(later)), "{:?}", case.plan_at(later));
+        // Of an API server that does not answer nothing follows.
+        case.attempts.failed(failed("ApiCallFailed"), NOW, 0.0);
+        case.attempts.failed(failed(RECORDING_FAILED), NOW, 0.0);
+    }
+    case.observed.gpu_clusters = None;
+    assert_eq!(case.plan_at(later), Plan::Read(Reading::GpuClusters));
+    case.observed.gpu_clusters = Some(true);
+    assert!(
+        is_recorded(&case.plan_at(later)),
+        "a hook has something to clean up"
+    );
+    case.observed.gpu_clusters = Some(false);
+    let cleared = |case: &Case| match case.plan_at(later) {
+        Plan::Act(Action::Clear { what, .. }) => what,
+        plan => panic!("{plan:?}"),
+    };
+    assert_eq!(cleared(&case), Leavings::Release);
+    // Driver upgrades are paused before, as ever.
+    let upgrades = left(Leavings::DriverUpgrades, Remedy::Delete).observed.left;
+    let upgrades = upgrades[&Leavings::DriverUpgrades].clone();
+    case.observed.left.insert(Leavings::DriverUpgrades, upgrades);
+    assert_eq!(cleared(&case), Leavings::DriverUpgrades);
 }
 
 #[test]

@@ -201,20 +201,15 @@ fn every_reason_says_what_is_wrong_and_what_to_do_in_few_words() {
             trouble,
         }),
     };
+    let without_secret = || ImageTrouble::WithoutSecret("mirror".into());
     let of_images = [
         (NodeReason::DriverImageMissing, ImageTrouble::Absent),
         (NodeReason::DriverImageMissing, ImageTrouble::OfOtherSystem),
         (NodeReason::DriverImageMissing, ImageTrouble::Refused),
         (NodeReason::DriverNotReady, ImageTrouble::Absent),
         (NodeReason::ToolkitNotReady, ImageTrouble::Refused),
-        (
-            NodeReason::DriverImageMissing,
-            ImageTrouble::WithoutSecret("mirror".into()),
-        ),
-        (
-            NodeReason::ToolkitNotReady,
-            ImageTrouble::WithoutSecret("mirror".into()),
-        ),
+        (NodeReason::DriverImageMissing, without_secret()),
+        (NodeReason::ToolkitNotReady, without_secret()),
         (NodeReason::DriverImageUnknown, ImageTrouble::Unknown),
     ];
     let all = plain.into_iter().chain(of_images.map(of_image));

@@ -9,37 +9,55 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::{Namespace, Node, PodTemplate};
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::{from_value, json};
 
 use crate::gone::crds::farewell;
 use crate::lab::{Lab, STEP, message};
 
-/// Forbids the operator to change nodes, from when the API server has taken it up.
-async fn forbid_changes_of_nodes(lab: &Lab) -> Result<()> {
+/// Forbids the operator to do this with objects of the core API.
+pub async fn forbid(lab: &Lab, operation: &str, resource: &str) -> Result<()> {
     let client = lab.cluster.client();
+    let name = format!("hands-off-{resource}");
     let policy = json!({
-        "metadata": { "name": "hands-off" },
+        "metadata": { "name": name },
         "spec": {
             "matchConstraints": { "resourceRules": [{
-                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"],
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [resource],
             }]},
             "validations": [{
                 "expression": format!("request.userInfo.username != 'system:serviceaccount:{MANAGER}:{MANAGER}'"),
-                "message": "hands off the nodes",
+                "message": format!("hands off the {resource}"),
             }],
         },
     });
     let binding = json!({
-        "metadata": { "name": "hands-off" },
-        "spec": { "policyName": "hands-off", "validationActions": ["Deny"] },
+        "metadata": { "name": name },
+        "spec": { "policyName": name, "validationActions": ["Deny"] },
     });
     let params = PostParams::default();
     let policies = Api::<ValidatingAdmissionPolicy>::all(client.clone());
     policies.create(&params, &from_value(policy)?).await?;
     let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(client);
     bindings.create(&params, &from_value(binding)?).await?;
+    Ok(())
+}
+
+/// Takes back what [`forbid`] did.
+pub async fn allow(lab: &Lab, resource: &str) -> Result<()> {
+    let name = format!("hands-off-{resource}");
+    let params = DeleteParams::default();
+    let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(lab.cluster.client());
+    bindings.delete(&name, &params).await?;
+    let policies = Api::<ValidatingAdmissionPolicy>::all(lab.cluster.client());
+    policies.delete(&name, &params).await?;
+    Ok(())
+}
+
+/// Forbids the operator to change nodes, from when the API server has taken it up.
+async fn forbid_changes_of_nodes(lab: &Lab) -> Result<()> {
+    forbid(lab, "UPDATE", "nodes").await?;
     let kubeconfig = lab
         .cluster
         .kubeconfig_for_service_account(MANAGER, MANAGER)

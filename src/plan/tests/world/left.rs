@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
 use crate::api::{Operation, OperationKind, Outcome};
-use crate::facts::{Left, Leftover, Remedy};
+use crate::facts::{Left, Leftover, Remedy, Surroundings};
 
 impl World<'_> {
     pub(super) fn read_left(&mut self, what: Leavings) {
@@ -16,23 +16,34 @@ impl World<'_> {
                 _ => Remedy::Delete,
             },
         };
+        let around = self.case.observed.surroundings.as_ref();
+        let remains = match what {
+            Leavings::Release => around.is_some_and(Surroundings::has_role_of_module_release),
+            what => self.remains.contains(&what),
+        };
         let left = Left {
-            objects: self
-                .remains
-                .contains(&what)
-                .then_some(leftover)
-                .into_iter()
-                .collect(),
+            objects: remains.then_some(leftover).into_iter().collect(),
             stays: Vec::new(),
         };
         self.case.observed.left.insert(what, left);
     }
 
     /// It is done, or strikes keep it from that.
-    pub(super) fn clear(&mut self, what: Leavings) -> Result<(), Strike> {
-        match self.strike() {
+    pub(super) fn clear(&mut self, what: Leavings, objects: &[Leftover]) -> Result<(), Strike> {
+        let strike = self.strike();
+        if matches!(strike, Strike::None | Strike::Hollow) {
+            for leftover in objects {
+                self.case.refused.note(what, leftover, None, self.now, 0.5);
+            }
+        }
+        match strike {
+            Strike::Hollow => Ok(()),
             Strike::None => {
                 self.remains.remove(&what);
+                if what == Leavings::Release {
+                    let around = self.case.observed.surroundings.as_mut().unwrap();
+                    around.cluster_role = None;
+                }
                 if what == Leavings::Namespace {
                     let around = self.case.observed.surroundings.as_mut().unwrap();
                     around.namespace = SurroundingNamespace::Absent;
