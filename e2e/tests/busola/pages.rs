@@ -110,7 +110,10 @@ fn each_wait_of_a_driver_change_has_its_alert() -> Result<()> {
         let module = json!({ "status": { "state": "Ready", "conditions": [waits] } });
         let page = Page::of(&extension, &module)?;
         let said = extension.translation(alert).context(alert)?;
-        ensure!(page.contains(&format!("! {severity}: {said}")), "{reason}: {page}");
+        ensure!(
+            page.contains(&format!("! {severity}: {said}")),
+            "{reason}: {page}"
+        );
         let alerts = page.lines().filter(|line| line.starts_with("! ")).count();
         ensure!(alerts == 1, "{reason} has {alerts} alerts");
     }
