@@ -20,13 +20,11 @@ tier() {
     times+=("$(printf '%5d s  %-6s  %s' "$((SECONDS - start))" "$result" "$name")")
 }
 
-# The programs as they ship, then the tests, which need more features of some crates.
-build() {
-    "$cargo" build --locked --workspace --bins &&
-        "$cargo" test --locked --workspace --no-run
-}
-# Without these the tests behind them could only fail.
-tier "build the operator and the tests" build
+# Without these the tests behind them could only fail. The tests need more features of some crates than the programs.
+tier "build the operator and the programs around it" "$cargo" build --locked --workspace --bins
+((failed == 0)) && tier "build the tests" "$cargo" test --locked --workspace --no-run
+# What the image holds; the Pod-like run starts it.
+((failed == 0)) && tier "build the release binary" "$cargo" build --locked --release --package gpu-manager
 ((failed == 0)) && tier "build the local cluster's programs" "$cargo" run --locked --quiet --package e2e --bin tools
 if ((failed == 0)); then
     tier "unit tests" "$cargo" test --locked --workspace --no-fail-fast --lib --bins

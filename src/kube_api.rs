@@ -82,6 +82,15 @@ impl ApiError {
         matches!(self.code(), Some(400 | 403 | 404 | 405 | 409 | 413 | 422))
     }
 
+    /// Whether the API server could not be reached at all, so that every other request is in vain as well. One that is answered with an
+    /// error, or by nobody in time, may meet a webhook that concerns its object alone.
+    pub const fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Kube { source, .. } => !matches!(source, kube::Error::Api(_)),
+            Self::TimedOut { .. } => false,
+        }
+    }
+
     /// Whether the API server found the object itself at fault, so that sending it again cannot help.
     pub fn is_invalid(&self) -> bool {
         self.code() == Some(422)
@@ -179,6 +188,7 @@ mod tests {
             assert_eq!(error.is_not_found(), code == 404, "{error}");
             assert_eq!(error.is_forbidden(), code == 403, "{error}");
             assert!(!error.is_conflict(), "{error}");
+            assert!(!error.is_unreachable(), "{error}");
             assert_eq!(found(Err::<(), _>(error)).is_ok(), code == 404);
         }
     }

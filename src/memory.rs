@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::api::GpuModuleStatus;
 use crate::facts::{Comparison, ExistingRelease, Orphans, Removal, WorkFacts};
-use crate::plan::{Attempts, DriftState, Labelled, Refused, Settling, WORK_LOOK};
+use crate::plan::{Attempts, DriftState, Labelled, Pruned, Refused, Settling, WORK_LOOK};
 use crate::status::{Ended, Sightings};
 
 /// How often the release is compared through Helm although nothing seems to have happened, against silent watches.
@@ -36,6 +36,8 @@ pub struct Memory {
     pub unmoved: Option<String>,
     /// What failed upgrades have left behind beside a revision.
     pub orphans: Option<Orphans>,
+    /// What was left behind and deleted lately.
+    pub pruned: Pruned,
     /// What became of the release's objects.
     pub drift: DriftState,
     /// Labels that were set on nodes or taken off lately.
@@ -66,6 +68,7 @@ impl Memory {
             work: None,
             unmoved: None,
             orphans: None,
+            pruned: Pruned::default(),
             drift: DriftState::default(),
             labelled: Labelled::default(),
             removal: None,
@@ -81,6 +84,7 @@ impl Memory {
         if self.generation != generation {
             self.generation = generation;
             self.labelled.clear();
+            self.pruned.clear();
             self.refused.clear();
         }
         self.attempts.observe_generation(generation);
@@ -99,6 +103,7 @@ impl Memory {
         self.attempts.succeeded();
         self.drift.force();
         self.labelled.clear();
+        self.pruned.clear();
         self.refused.clear();
         self.compare_at = now;
         self.work = None;

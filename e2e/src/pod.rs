@@ -5,6 +5,7 @@
 //! `emptyDirs` that alone are writable. Two stages of the binary `pod` make the namespaces: [`network`] has a loopback
 //! of its own, on which only the API server answers, and [`root`] a read-only root.
 
+pub mod account;
 pub mod network;
 pub mod root;
 mod settings;
@@ -27,7 +28,7 @@ pub struct Settings {
     pub root: PathBuf,
     /// Files and folders of this machine that the image has: source, then path in the image. All read-only.
     pub image: Vec<(PathBuf, PathBuf)>,
-    /// Folder with `token`, `ca.crt` and `namespace`.
+    /// Folder with `token`, `ca.crt` and `namespace`, which may change while the Pod runs.
     pub account: PathBuf,
     /// Writable folders: path, and most bytes.
     pub empty_dirs: Vec<(PathBuf, u64)>,

@@ -2,6 +2,7 @@
 
 mod chart;
 mod crds;
+mod delete;
 mod discard;
 mod error;
 mod established;
@@ -98,10 +99,12 @@ impl Actor {
             Action::Rollback { to, .. } => self.rollback(*to).await,
             Action::Discard { revision, .. } => Ok(discard::revision(&self.client, *revision).await?),
             Action::Uninstall { hooks } => self.uninstall(*hooks).await,
-            Action::Prune { objects, .. } => Ok(self.prune(objects).await?),
             Action::RestoreCrds { crds } => self.restore_crds(crds, subject).await,
-            // Each object ends in its own way: [`Self::reapply`], [`Self::clear`], [`nodes::label`].
-            Action::Clear { .. } | Action::Reapply { .. } | Action::LabelNodes { .. } => Ok(()),
+            // Each object ends in its own way: [`Self::reapply`], [`Self::prune`], [`Self::clear`], [`nodes::label`].
+            Action::Clear { .. }
+            | Action::Prune { .. }
+            | Action::Reapply { .. }
+            | Action::LabelNodes { .. } => Ok(()),
         }
     }
 

@@ -1,30 +1,33 @@
 //! Deletes objects that were left behind beside the release.
 
-use kube::api::{DeleteParams, Preconditions};
+use futures::StreamExt as _;
 use kube::core::DynamicObject;
 
-use super::Actor;
+use super::{Actor, delete};
 use crate::facts::Orphan;
-use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
+use crate::kube_api::{ApiError, found};
+use crate::lease::Mandate;
+
+/// Objects that are deleted at once.
+const AT_ONCE: usize = 8;
 
 impl Actor {
-    /// Deletes the very objects that were found; one of the same name that was made since stays.
-    pub(super) async fn prune(&self, orphans: &[Orphan]) -> Result<(), ApiError> {
-        for Orphan { object, uid } in orphans {
-            let Some(served) = self.kinds.resolve(&object.kind).await? else {
-                continue;
-            };
-            let api = served.api::<DynamicObject>(&self.client, object.namespace.as_deref());
-            let params = DeleteParams::default().preconditions(Preconditions {
-                uid: Some(uid.clone()),
-                resource_version: None,
-            });
-            let call = api.delete(&object.name, &params);
-            match found(deadline(API_DEADLINE, format!("delete {object}"), call).await) {
-                Ok(_) => tracing::info!(%object, "deleted what had been left behind"),
-                Err(error) if error.is_conflict() => tracing::debug!(%object, "it is another one by now"),
-                Err(error) => return Err(error),
-            }
+    /// Deletes the very objects that were found, for which a mandate is used up; how each ended, in their order. One of the same name that
+    /// was made since stays.
+    pub async fn prune(&self, _: Mandate, orphans: &[Orphan]) -> Vec<Result<(), ApiError>> {
+        let each: Vec<_> = orphans.iter().map(|orphan| self.prune_one(orphan)).collect();
+        futures::stream::iter(each).buffered(AT_ONCE).collect().await
+    }
+
+    async fn prune_one(&self, Orphan { object, uid }: &Orphan) -> Result<(), ApiError> {
+        let Some(served) = self.kinds.resolve(&object.kind).await? else {
+            return Ok(());
+        };
+        let api = served.api::<DynamicObject>(&self.client, object.namespace.as_deref());
+        match found(delete::exactly(&api, object, uid).await) {
+            Ok(_) => tracing::info!(%object, "deleted what had been left behind"),
+            Err(error) if error.is_conflict() => tracing::debug!(%object, "it is another one by now"),
+            Err(error) => return Err(error),
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use super::Actor;
 use crate::drift::{Finding, Manifest, ObjectRef, Repair, refused};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline};
 use crate::lease::Mandate;
+use crate::observe::Served;
 use crate::plan::DriftState;
 
 /// Objects that are put right at once.
@@ -22,7 +23,7 @@ pub enum Reapplied {
     Done,
     /// Somebody wrote it meanwhile: it has to be compared again.
     Overtaken,
-    /// The API server does not accept it.
+    /// The API server does not accept it, or does not answer.
     Refused(Finding),
 }
 
@@ -55,24 +56,32 @@ impl Actor {
         object: &ObjectRef,
         finding: &Finding,
     ) -> (ObjectRef, Result<Reapplied, ApiError>) {
-        let result = match self.reapply_one(manifest, object, finding).await {
+        let result = match (manifest.object(object), self.kinds.resolve(&object.kind).await) {
+            (Some(wanted), Ok(Some(served))) => self.reapply_one(&served, wanted, object, finding).await,
+            (Some(_), Ok(None)) => {
+                let why = format!("kind {} is not served", object.kind.kind);
+                return (object.clone(), Ok(Reapplied::Refused(refused(&why))));
+            }
+            (Some(_), Err(error)) => Err(error),
+            // The release has no such object any more.
+            (None, _) => return (object.clone(), Ok(Reapplied::Overtaken)),
+        };
+        let result = match result {
+            Ok(()) => Ok(Reapplied::Done),
             Err(error) if error.is_conflict() => Ok(Reapplied::Overtaken),
-            Err(error) if error.is_about_object() => Ok(Reapplied::Refused(refused(&error.to_string()))),
-            result => result.map(|()| Reapplied::Done),
+            Err(error) if error.is_unreachable() => Err(error),
+            Err(error) => Ok(Reapplied::Refused(refused(&error.to_string()))),
         };
         (object.clone(), result)
     }
 
     async fn reapply_one(
         &self,
-        manifest: &Manifest,
+        served: &Served,
+        wanted: &Value,
         object: &ObjectRef,
         finding: &Finding,
     ) -> Result<(), ApiError> {
-        let (Some(wanted), Some(served)) = (manifest.object(object), self.kinds.resolve(&object.kind).await?)
-        else {
-            return Ok(());
-        };
         let api = served.api::<DynamicObject>(&self.client, object.namespace.as_deref());
         if let Repair::Disown {
             resource_version,

@@ -30,9 +30,23 @@ impl Finding {
         }
     }
 
-    /// True where the API server does not let it be put right as things are.
+    /// It could not be compared, for this reason.
+    pub fn unread(why: &str) -> Self {
+        Self {
+            fields: Vec::new(),
+            managers: Vec::new(),
+            repair: Repair::Unread(why.to_owned()),
+        }
+    }
+
+    /// True where it cannot be put right as things are.
     pub const fn is_impossible(&self) -> bool {
-        matches!(self.repair, Repair::Impossible(_))
+        matches!(self.repair, Repair::Impossible(_) | Repair::Unread(_))
+    }
+
+    /// True where nobody knows whether it is as the release wants it.
+    pub const fn is_unread(&self) -> bool {
+        matches!(self.repair, Repair::Unread(_))
     }
 }
 
@@ -52,6 +66,8 @@ pub enum Repair {
     },
     /// The API server does not accept the manifest for the object that is there, in its own words.
     Impossible(String),
+    /// It is not known whether there is anything to put right: the object could not be compared, for this reason.
+    Unread(String),
 }
 
 /// An object that the API server does not let be changed to what it should be.

@@ -153,6 +153,7 @@ pub fn daemon_sets() -> Vec<DaemonSetFacts> {
         "nvidia-operator-validator",
     ]
     .map(|name| DaemonSetFacts {
+        terminating: false,
         name: name.to_owned(),
         desired: 1,
         ready: 1,

@@ -14,6 +14,7 @@ mod pod;
 mod release;
 mod removal;
 mod stack;
+mod time;
 mod window;
 mod work;
 
@@ -32,6 +33,7 @@ pub use stack::{
     CrdFacts, DaemonSetFacts, Departure, DriverFacts, DriverImage, HelmOwner, HoldCause, NamespaceHold,
     PolicyFacts, SurroundingNamespace, Surroundings,
 };
+pub use time::told;
 pub use window::{MaintenanceWindow, WindowError, WindowFacts};
 pub use work::{GpuPod, PodList, WorkFacts};
 

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::told;
+
 /// UIDs of nodes.
 pub type NodeIds = BTreeSet<String>;
 
@@ -33,7 +35,8 @@ pub struct Removal {
 impl Removal {
     /// What the annotation of the GpuModule with that UID says. One that is not its own, or cannot be read, says nothing: the removal begins.
     pub fn parse(annotation: &str, uid: &str) -> Option<Self> {
-        let note: Self = serde_json::from_str(annotation).ok()?;
+        let mut note: Self = serde_json::from_str(annotation).ok()?;
+        note.began = note.began.map(told);
         (note.of == uid).then_some(note)
     }
 }
@@ -71,5 +74,12 @@ mod tests {
         };
         let length = serde_json::to_string(&removal).unwrap().len();
         assert!(length < 256 * 1024 - 10_000, "{length}");
+    }
+
+    #[test]
+    fn a_time_without_end_is_no_trap() {
+        let annotation = r#"{"began":"9999-12-30T22:00:00Z","of":"module"}"#;
+        let began = Removal::parse(annotation, "module").unwrap().began.unwrap();
+        assert!(began + jiff::SignedDuration::from_mins(20) > began);
     }
 }

@@ -80,6 +80,8 @@ pub struct DaemonSetFacts {
     pub ready: i32,
     /// Pods that run its newest template.
     pub updated: i32,
+    /// It is being deleted. Its Pods may take long to end, those of a node that is gone for ever.
+    pub terminating: bool,
     /// The driver that it runs; `None` where it is no driver's.
     pub driver: Option<DriverImage>,
 }
@@ -106,6 +108,18 @@ pub struct CrdFacts {
     pub generation: i64,
     /// It is being deleted, and every object of its kind with it.
     pub terminating: bool,
+}
+
+impl CrdFacts {
+    /// A CRD that the module has just applied and that no watch has told of yet.
+    pub const fn applied() -> Self {
+        Self {
+            spec_digest: Some(String::new()),
+            as_applied: true,
+            generation: 1,
+            terminating: false,
+        }
+    }
 }
 
 /// The namespace of the release.

@@ -1,12 +1,13 @@
 //! Reads objects of the release and asks the API server, by dry runs, what Helm's apply would make of them.
 
 use futures::StreamExt as _;
-use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
+use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
 use super::kinds::Kinds;
+use crate::api::LABEL_MANAGED_BY;
 use crate::drift::{Finding, Manifest, Mark, ObjectRef, judge, refused};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 
@@ -19,25 +20,23 @@ const ROUNDS: u32 = 5;
 /// What became of an object.
 #[derive(Debug)]
 pub struct Inspection {
-    /// The object.
-    pub object: ObjectRef,
-    /// As it was read; `None`: missing.
+    /// As it was read; `None`: missing, or without the label by which watches find it.
     pub mark: Option<Mark>,
     /// What is wrong with it.
     pub finding: Option<Finding>,
 }
 
-/// Compares objects with the manifest. Nothing is changed. `manager` is Helm's name as a field manager.
+/// Compares objects with the manifest, each of which ends in its own way. Nothing is changed. `manager` is Helm's name as a field manager.
 pub async fn inspect(
     kinds: &Kinds,
     manager: &str,
     manifest: &Manifest,
     objects: &[ObjectRef],
-) -> Vec<Result<Inspection, ApiError>> {
+) -> Vec<(ObjectRef, Result<Inspection, ApiError>)> {
     let mut each = Vec::new();
     for object in objects {
         if let Some(wanted) = manifest.object(object) {
-            each.push(inspect_one(kinds, manager, object, wanted));
+            each.push(async move { (object.clone(), inspect_one(kinds, manager, object, wanted).await) });
         }
     }
     futures::stream::iter(each)
@@ -52,11 +51,7 @@ async fn inspect_one(
     object: &ObjectRef,
     wanted: &Value,
 ) -> Result<Inspection, ApiError> {
-    let inspection = |mark, finding| Inspection {
-        object: object.clone(),
-        mark,
-        finding,
-    };
+    let inspection = |mark, finding| Inspection { mark, finding };
     let Some(served) = kinds.resolve(&object.kind).await? else {
         return Ok(inspection(None, Some(Finding::missing())));
     };
@@ -67,20 +62,28 @@ async fn inspect_one(
         let Some(live) = read(&api, object).await? else {
             return Ok(inspection(None, Some(Finding::missing())));
         };
-        let mark = Some(Mark::of(&live.metadata));
+        let mark = Mark::of(&live.metadata);
+        let watched = is_watched(&live).then(|| mark.clone());
         let finding = match before {
             // Nobody has written the object between the two requests that the finding comes from.
-            Some((known, finding)) if known == mark => return Ok(inspection(mark, finding)),
+            Some((known, _, finding)) if known == mark => return Ok(inspection(watched, finding)),
             _ => compare(&api, manager, object, &live, &wanted).await?,
         };
         if finding.is_none() {
-            return Ok(inspection(mark, None));
+            return Ok(inspection(watched, None));
         }
-        before = Some((mark, finding));
+        before = Some((mark, watched, finding));
     }
     // Somebody writes it faster than it can be compared, so what was found last has to do.
-    let (mark, finding) = before.unwrap_or_default();
-    Ok(inspection(mark, finding))
+    let (watched, finding) = before
+        .map(|(_, watched, finding)| (watched, finding))
+        .unwrap_or_default();
+    Ok(inspection(watched, finding))
+}
+
+/// True where a watch of the release's objects shows it.
+fn is_watched(live: &DynamicObject) -> bool {
+    live.labels().get(LABEL_MANAGED_BY).is_some_and(|by| by == "Helm")
 }
 
 async fn read(api: &Api<DynamicObject>, object: &ObjectRef) -> Result<Option<DynamicObject>, ApiError> {

@@ -33,7 +33,7 @@ use objects::ObjectViews;
 use view::{Access, View};
 
 pub use inspect::{Inspection, inspect};
-pub use kinds::Kinds;
+pub use kinds::{Kinds, Served};
 pub use live::{
     Look, kubernetes_version, look, may_read_history, missing_secrets, read_existing, read_history,
     read_readable, read_through_helm,

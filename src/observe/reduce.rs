@@ -19,7 +19,7 @@ use crate::api::{
 };
 use crate::catalogue::DriverLayout;
 use crate::desired::DriverUpgrades;
-use crate::facts::{CrdFacts, DriverFacts, HelmOwner, PolicyFacts, Revision};
+use crate::facts::{CrdFacts, DriverFacts, HelmOwner, PolicyFacts, Revision, told};
 use crate::helm::RevisionStatus;
 
 /// Label by which charts name themselves and their version.
@@ -50,7 +50,7 @@ pub fn revision(secret: &PartialObjectMeta<Secret>) -> Option<Revision> {
         status: RevisionStatus::from_label(label("status")?),
         created: secret
             .creation_timestamp()
-            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            .map_or(Timestamp::UNIX_EPOCH, |time| told(time.0)),
         changed,
         fingerprint: label(LABEL_FINGERPRINT).cloned(),
         by: label(LABEL_BY).cloned(),
@@ -74,7 +74,7 @@ fn last_written(metadata: &ObjectMeta) -> Timestamp {
     let created = metadata.creation_timestamp.as_ref();
     written
         .chain(created)
-        .map(|time| time.0)
+        .map(|time| told(time.0))
         .max()
         .unwrap_or(Timestamp::UNIX_EPOCH)
 }

@@ -163,8 +163,7 @@ fn stands_as_ours(s: &Situation<'_>) -> bool {
 /// GPUCluster to clean up.
 fn record_anew(s: &Situation<'_>) -> Option<Plan> {
     let again = s
-        .desired
-        .ok()
+        .recordable()
         .map(|desired| unrecorded::record_anew(s, desired))?;
     if s.attempts.failures_of(RECORDING_FAILED) < RECORDING_TRIES {
         return Some(again);

@@ -9,6 +9,7 @@ mod attempts;
 mod backoff;
 mod deletion;
 pub mod drift;
+mod effect;
 mod farewell;
 mod foreign;
 mod held;
@@ -20,6 +21,7 @@ mod orphans;
 mod pause;
 mod pauses;
 mod protection;
+mod prune;
 mod recovery;
 mod rehearsal;
 mod release;
@@ -44,6 +46,7 @@ pub use adoption::{Listing, Unadopted};
 pub use attempts::{Attempts, Failure, RECORDING_FAILED, RECOVERY_FAILED, UNINSTALL_FAILED};
 pub use deletion::{Refusable, Refused, stays};
 pub use drift::DriftState;
+pub use effect::{endless, in_vain, note, went_on};
 pub use farewell::{Farewell, farewell};
 pub use foreign::Foreign;
 pub use hold::Hold;
@@ -51,6 +54,7 @@ pub use keep_out::{LabelChange, Labelled, NodeLabel};
 pub use nfd::{NfdCrds, SETTLING, Settling};
 pub use pause::{SOON, pause};
 pub use protection::{Held, Protection, protection};
+pub use prune::{Pruned, undeleted};
 pub use rehearsal::{lines, pretend};
 pub use wait::Wait;
 pub use work::{Blocker, DriverWait, Reading, WORK_LOOK, Waiting};
@@ -109,6 +113,8 @@ pub struct Situation<'a> {
     pub listed: Option<&'a AdoptionStatus>,
     /// The wanted release, or why there is none.
     pub desired: Result<&'a Desired, &'a Refusal>,
+    /// The release by which a removal lets Helm know again what stands, where the spec is refused. Nothing else asks for it.
+    pub stand_in: Option<&'a Desired>,
     /// The charts that there are.
     pub catalogue: &'a Catalogue,
     /// `status.release`: what the module left.
@@ -117,8 +123,12 @@ pub struct Situation<'a> {
     pub observed: &'a Observed,
     /// What failed upgrades have left behind, if that was looked for.
     pub orphans: Option<&'a Orphans>,
+    /// What was left behind and deleted lately.
+    pub pruned: &'a Pruned,
     /// Failures so far.
     pub attempts: &'a Attempts,
+    /// The last of them is of this pass: nothing more is tried in it, however long ago it was.
+    pub failed: bool,
     /// `spec.drift.mode`.
     pub drift_mode: DriftMode,
     /// What is known of the release's objects.
@@ -131,6 +141,18 @@ pub struct Situation<'a> {
     pub comparison_due: bool,
     /// The operation that the status says is under way, though nothing runs now: a process died over it.
     pub interrupted: Option<&'a Operation>,
+}
+
+impl<'a> Situation<'a> {
+    /// True in the pass of a failure, and until the pause after it is over.
+    fn is_paused(&self) -> bool {
+        self.failed || self.attempts.blocked_until(self.now).is_some()
+    }
+
+    /// The release by which Helm may be let know again what stands.
+    fn recordable(&self) -> Option<&'a Desired> {
+        self.desired.ok().or(self.stand_in)
+    }
 }
 
 /// The next step.
@@ -243,9 +265,9 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
         plan,
         Plan::Act(Action::OpenNamespace) | Plan::ReadExisting { .. } | Plan::Look
     );
-    let tries = match &plan {
-        // What ends a deletion is never put off, and each node has a pause of its own.
-        Plan::Act(Action::RemoveFinalizer | Action::LabelNodes { .. }) => false,
+    let waits = match &plan {
+        // Each node has a pause of its own.
+        Plan::Act(Action::LabelNodes { .. }) => s.failed,
         Plan::Act(_)
         | Plan::Compare
         | Plan::ReadExisting { .. }
@@ -253,12 +275,12 @@ fn guard(plan: Plan, s: &Situation<'_>) -> Plan {
         | Plan::ReadManifest { .. }
         | Plan::FindOrphans(_)
         | Plan::Inspect(_)
-        | Plan::Read(_) => true,
+        | Plan::Read(_) => s.is_paused(),
         Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval { .. } => return plan,
     };
-    if tries && let Some(until) = s.attempts.blocked_until(s.now) {
+    if waits {
         return Plan::Wait {
-            until,
+            until: s.attempts.blocked_until(s.now).unwrap_or(s.now),
             why: Wait::Backoff,
         };
     }

@@ -1,8 +1,8 @@
 //! Objects that an upgrade which failed had made, and that what runs now does not have. Helm compares its target with the last
 //! revision that worked, so it never removes them, not even with an uninstall.
 
-use super::{Action, LeftBy, Plan, Situation};
-use crate::facts::{ReleaseFacts, Revision};
+use super::{LeftBy, Plan, Situation, prune};
+use crate::facts::{Orphan, ReleaseFacts, Revision};
 use crate::helm::RevisionStatus;
 
 /// The next step about them once the newest revision is deployed. They are looked for once per revision and process, and only where a
@@ -24,12 +24,14 @@ pub fn step(s: &Situation<'_>, latest: &Revision) -> Option<Plan> {
     if revisions.is_empty() {
         return None;
     }
-    match s.orphans.filter(|orphans| orphans.of == latest.uid) {
+    match left(s, latest) {
         None => Some(Plan::FindOrphans(revisions)),
-        Some(orphans) if orphans.objects.is_empty() => None,
-        Some(orphans) => Some(Plan::Act(Action::Prune {
-            objects: orphans.objects.clone(),
-            left_by: LeftBy::FailedUpgrade,
-        })),
+        Some(left) => prune::step(s, left.iter().cloned(), LeftBy::FailedUpgrade),
     }
+}
+
+/// What is still there of them; `None` where nobody has looked beside that revision.
+pub fn left<'a>(s: &Situation<'a>, latest: &Revision) -> Option<&'a [Orphan]> {
+    let found = s.orphans.filter(|orphans| orphans.of == latest.uid)?;
+    Some(&found.objects)
 }

@@ -67,6 +67,11 @@ impl<K: Ord, T> Pauses<K, T> {
             .retain(|thing, tries| is_open(thing) || now < tries.faded());
     }
 
+    /// Forgets the tries of one thing.
+    pub fn forget(&mut self, thing: &K) {
+        self.0.remove(thing);
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.0.clear();

@@ -82,7 +82,7 @@ fn free(s: &Situation<'_>, desired: &Desired, history: &History, latest: &Revisi
 /// Brings back the CRDs without which Helm can read no manifest that holds their objects: it neither rolls back nor uninstalls then, and
 /// an uninstall would still mark the release as `uninstalling`.
 pub fn restore_first(s: &Situation<'_>) -> Option<Plan> {
-    let desired = s.desired.ok()?;
+    let desired = s.recordable()?;
     let rule = desired.node_feature_discovery == NodeFeatureDiscovery::Cluster;
     let needed = [CLUSTER_POLICY_CRD, NVIDIA_DRIVER_CRD]
         .into_iter()

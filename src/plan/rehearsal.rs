@@ -96,15 +96,8 @@ fn flatten(at: &str, patch: &Value, changes: &mut Vec<String>) {
 pub fn pretend(action: &Action, observed: &mut Observed) {
     match action {
         Action::RestoreCrds { crds } => {
-            let restored = crds.iter().map(|crd| {
-                let facts = CrdFacts {
-                    spec_digest: None,
-                    as_applied: true,
-                    generation: 1,
-                    terminating: false,
-                };
-                (crd.name.clone(), facts)
-            });
+            let restored = crds.iter().map(|crd| crd.name.clone());
+            let restored = restored.map(|name| (name, CrdFacts::applied()));
             observed.crds.extend(restored);
         }
         Action::Discard { revision, .. } => {

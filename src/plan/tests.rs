@@ -25,6 +25,7 @@ mod keep_out;
 mod left_drivers;
 mod nfd;
 mod objects;
+mod pauses;
 mod protection;
 mod recovery;
 mod route;
@@ -48,9 +49,12 @@ struct Case {
     suspended: bool,
     upgrade_policy: UpgradePolicy,
     desired: Result<Desired, Refusal>,
+    stand_in: Option<Desired>,
     recorded: Option<ReleaseStatus>,
     observed: Observed,
+    pruned: Pruned,
     attempts: Attempts,
+    failed: bool,
     comparison_due: bool,
     interrupted: Option<Operation>,
     generation: i64,
@@ -93,9 +97,12 @@ impl Case {
             suspended: false,
             upgrade_policy: UpgradePolicy::WhenIdle,
             desired,
+            stand_in: None,
             recorded: None,
             observed: fixtures::observed(),
+            pruned: Pruned::default(),
             attempts: Attempts::default(),
+            failed: false,
             comparison_due: false,
             interrupted: None,
             generation: 1,
@@ -164,11 +171,14 @@ impl Case {
             suspended: self.suspended,
             upgrade_policy: self.upgrade_policy,
             desired: self.desired.as_ref(),
+            stand_in: self.stand_in.as_ref(),
             recorded: self.recorded.as_ref(),
             observed: &self.observed,
             catalogue,
             orphans: self.orphans.as_ref(),
+            pruned: &self.pruned,
             attempts: &self.attempts,
+            failed: self.failed,
             comparison_due: self.comparison_due,
             interrupted: self.interrupted.as_ref(),
             generation: self.generation,
@@ -389,43 +399,6 @@ fn an_uninstall_by_hand_is_given_time_and_then_undone() {
         found: RevisionStatus::Uninstalling,
     });
     assert_eq!(case.plan_at(NOW + FOREIGN_OPERATION_LIMIT), undone);
-}
-
-#[test]
-fn failures_pause_changes_but_neither_status_nor_the_end_of_a_deletion() {
-    let mut case = Case::ours(&[RevisionStatus::Deployed, RevisionStatus::Failed]);
-    case.attempts.failed(failure(), NOW, 1.0);
-    let until = case.attempts.blocked_until(NOW).unwrap();
-    assert_eq!(
-        case.plan(),
-        Plan::Wait {
-            until,
-            why: Wait::Backoff
-        }
-    );
-    assert_eq!(case.plan_at(until), upgrade(Cause::Retry));
-
-    case.observed.release = ReleaseFacts::Read(History::default());
-    case.deleting = true;
-    assert_eq!(case.plan(), Plan::Act(Action::RemoveFinalizer));
-}
-
-#[test]
-fn backoff_grows_to_ten_minutes_and_a_new_generation_begins_anew() {
-    let mut attempts = Attempts::default();
-    let mut pauses = Vec::new();
-    for _ in 0..10 {
-        attempts.failed(failure(), NOW, 1.0);
-        pauses.push(attempts.blocked_until(NOW).unwrap().as_second());
-    }
-    assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 320, 600, 600, 600]);
-    assert_eq!(attempts.last(), Some(&failure()));
-    attempts.observe_generation(7);
-    assert_eq!((attempts.blocked_until(NOW), attempts.last()), (None, None));
-    attempts.failed(failure(), NOW, 0.0);
-    assert_eq!(attempts.blocked_until(NOW).unwrap().as_second(), 4);
-    attempts.observe_generation(7);
-    assert_eq!(attempts.failures(), 1);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! One pass: plan, act, look again, until nothing is left to do now.
 
+mod acting;
 mod drift;
 mod end;
 mod nodes;
@@ -8,6 +9,7 @@ mod rehearsal;
 mod removal;
 mod rest;
 mod steps;
+mod wish;
 
 use std::collections::BTreeMap;
 
@@ -17,19 +19,14 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::{Context, Error, lock};
-use crate::api::{
-    ANNOTATION_RECONCILE_AT, ANNOTATION_REMOVAL, FINALIZER, GpuModule, GpuModuleSpec, GpuModuleStatus,
-    NodeFeatureDiscovery, Operation, Outcome,
-};
-use crate::catalogue::Catalogue;
-use crate::desired::{self, Desired, Refusal};
+use crate::api::{ANNOTATION_RECONCILE_AT, FINALIZER, GpuModule, GpuModuleStatus, Operation, Outcome};
+use crate::desired::{Desired, Refusal};
 use crate::drift::ObjectRef;
 use crate::facts::{Observed, Removal, Seen};
-use crate::helm::RELEASE_FLAGS;
 use crate::memory::Memory;
-use crate::plan::{self, Action, Hold, Plan, Situation};
-use crate::publish::News;
+use crate::plan::{self, Action, Plan, Situation, Wait};
 use crate::status;
+use wish::Wish;
 
 pub use rehearsal::Hindrance;
 pub use rest::Rest;
@@ -43,6 +40,8 @@ enum Acted {
     Failed,
     /// The operator itself ended it.
     Interrupted,
+    /// The GpuModule was let go.
+    Gone,
 }
 
 fn observe_views(module: &GpuModule, context: &Context, memory: &Memory) -> Observed {
@@ -55,23 +54,16 @@ fn observe_views(module: &GpuModule, context: &Context, memory: &Memory) -> Obse
         })
 }
 
-/// The wanted release. A removal asks nothing of the spec; should the release have to be recorded anew for it, any will do.
-fn wanted(module: &GpuModule, catalogue: &Catalogue, nfd: NodeFeatureDiscovery) -> Result<Desired, Refusal> {
-    let wanted = desired::resolve(&module.spec, catalogue, nfd, RELEASE_FLAGS);
-    if module.metadata.deletion_timestamp.is_some() {
-        let any = GpuModuleSpec::default();
-        return wanted.or_else(|_| desired::resolve(&any, catalogue, nfd, RELEASE_FLAGS));
-    }
-    wanted
-}
-
 /// One pass over a GpuModule that can be read.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one pass")]
 pub struct Pass<'a> {
     module: &'a GpuModule,
     context: &'a Context,
     generation: i64,
-    desired: Result<Desired, Refusal>,
+    /// What the spec asks for, or why it asks for nothing.
+    wanted: Result<Wish<'a>, Refusal>,
+    /// In a removal, what is done instead of a refused spec.
+    stand_in: Option<Wish<'a>>,
     observed: Observed,
     memory: Memory,
     comparison_due: bool,
@@ -82,6 +74,8 @@ pub struct Pass<'a> {
     restored: Vec<ObjectRef>,
     /// Something failed in this pass; nothing more is tried then.
     failed: bool,
+    /// What was done in this pass and ended well.
+    done: Vec<Action>,
     /// The version of the API server was read in this pass.
     version_read: bool,
     /// The GpuModule carries the module's finalizer, maybe since a moment ago.
@@ -109,6 +103,7 @@ impl<'a> Pass<'a> {
         memory.observe_generation(generation);
         memory.drift.fade(now);
         memory.labelled.fade(now, |_| false);
+        memory.pruned.fade(now, |_| false);
         if forced {
             memory.force(now);
         }
@@ -117,27 +112,31 @@ impl<'a> Pass<'a> {
         observed.gpu_work = memory.known_work(now);
         observed.existing.clone_from(&memory.existing);
         let nfd = memory.nfd.settle(&observed, now);
+        let (wanted, stand_in) = Wish::of(module, &context.catalogue, nfd);
         Self {
             module,
             context,
             generation,
-            desired: wanted(module, &context.catalogue, nfd),
+            wanted,
+            stand_in,
             observed,
             comparison_due: now >= memory.compare_at,
             forced_by,
             seen: BTreeMap::new(),
             restored: Vec::new(),
             failed: false,
+            done: Vec::new(),
             version_read: false,
             finalizer: module.finalizers().iter().any(|name| name == FINALIZER),
-            removal: module
-                .annotations()
-                .get(ANNOTATION_REMOVAL)
-                .and_then(|note| Removal::parse(note, &memory.uid))
-                .or_else(|| memory.removal.clone()),
+            removal: removal::noted(module, &memory),
             only_removes: false,
             memory,
         }
+    }
+
+    /// The wanted release, or why there is none.
+    fn desired(&self) -> Result<&Desired, &Refusal> {
+        self.wanted.as_ref().map(|wish| &wish.desired)
     }
 
     /// Takes steps until nothing is left to do now.
@@ -153,87 +152,31 @@ impl<'a> Pass<'a> {
         for _ in 0..MAX_STEPS {
             let plan = plan::decide(&self.situation(self.now()));
             tracing::debug!(?plan, "decided");
-            match &plan {
-                Plan::Look => self.look().await,
-                Plan::Compare | Plan::ReadExisting { .. } => match self.read(&plan).await {
-                    Acted::Done | Acted::Failed => self.look().await,
-                    Acted::Interrupted => return Ok(Rest::Interrupted),
-                },
-                Plan::Read(reading) => {
-                    if matches!(self.read_around_drivers(*reading).await, Acted::Failed) {
-                        self.look().await;
-                    }
+            if self.is_in_vain(&plan) {
+                continue;
+            }
+            let acted = match (self.read(&plan).await, &plan) {
+                (Some(Acted::Done), Plan::Compare | Plan::ReadExisting { .. }) => {
+                    // That took a helm process, and meanwhile the world went on.
+                    self.look().await;
+                    Acted::Done
                 }
-                Plan::ReadManifest { revision, uid } => {
-                    if matches!(self.read_manifest(*revision, uid).await, Acted::Interrupted) {
-                        return Ok(Rest::Interrupted);
-                    }
-                }
-                Plan::FindOrphans(failed) => {
-                    if matches!(self.find_orphans(failed).await, Acted::Interrupted) {
-                        return Ok(Rest::Interrupted);
-                    }
-                }
-                Plan::Inspect(objects) => self.inspect(objects).await,
-                // A cluster is upgraded without any event that a watch would see.
-                Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
-                    self.read_version().await;
-                }
-                Plan::Act(Action::LabelNodes { labels }) => {
-                    if matches!(self.label_nodes(labels).await, Acted::Interrupted) {
-                        return Ok(Rest::Interrupted);
-                    }
-                }
-                Plan::Act(action) => {
-                    // A finalizer is set in a moment, and on the very object that the pass began with; objects are put
-                    // right in a moment, too.
-                    let in_a_moment = matches!(
-                        action,
-                        Action::AddFinalizer
-                            | Action::RemoveFinalizer
-                            | Action::BeginRemoval { .. }
-                            | Action::RestoreCrds { .. }
-                            | Action::Reapply { .. }
-                            | Action::Prune { .. }
-                    );
-                    let news = if in_a_moment {
-                        News::default()
-                    } else {
-                        // What has to be done does not depend on what can be said.
-                        self.publish(&plan).await.map_or_else(
-                            |error| {
-                                tracing::warn!(%error, "going on without the status");
-                                News::default()
-                            },
-                            |published| published.news,
-                        )
-                    };
-                    let told = self.context.publisher.tell(news);
-                    let (acted, ()) = tokio::join!(self.act(action), told);
-                    match (acted?, action) {
-                        // The operator is ending, and its successor goes on from what is there.
-                        (Acted::Interrupted, _) => return Ok(Rest::Interrupted),
-                        // It was added to the very object that the pass began with, and nothing else has changed.
-                        (Acted::Done, Action::AddFinalizer) => self.finalizer = true,
-                        (Acted::Done, Action::BeginRemoval { removal }) => {
-                            self.removal = Some(removal.clone());
-                            self.memory.removal.clone_from(&self.removal);
-                        }
-                        (Acted::Done, Action::RemoveFinalizer) => {
-                            self.say_farewell().await;
-                            self.context.metrics.show(None, None);
-                            return Ok(Rest::Gone);
-                        }
-                        (Acted::Done | Acted::Failed, _) => self.look().await,
-                    }
-                }
-                Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval { .. } => {
-                    return self.end(&plan).await;
-                }
+                (Some(acted), _) => acted,
+                (None, Plan::Act(action)) => self.take(&plan, action).await?,
+                (None, plan) => return self.end(plan).await,
+            };
+            match acted {
+                Acted::Done | Acted::Failed => {}
+                // The operator is ending, and its successor goes on from what is there.
+                Acted::Interrupted => return Ok(Rest::Interrupted),
+                Acted::Gone => return Ok(Rest::Gone),
             }
         }
-        tracing::warn!("the pass took too many steps and is continued later");
-        Ok(Rest::Unfinished)
+        self.fail(plan::endless(MAX_STEPS));
+        let now = self.now();
+        let until = self.memory.attempts.blocked_until(now).unwrap_or(now);
+        let why = Wait::Backoff;
+        self.end(&Plan::Wait { until, why }).await
     }
 
     fn situation(&self, now: Timestamp) -> Situation<'_> {
@@ -253,12 +196,15 @@ impl<'a> Pass<'a> {
             generation: self.generation,
             adopt: self.module.spec.adopt_existing_release == Some(true),
             listed: self.previous().and_then(|status| status.adoption.as_ref()),
-            desired: self.desired.as_ref(),
+            desired: self.desired(),
+            stand_in: self.stand_in.as_ref().map(|wish| &wish.desired),
             recorded: self.previous().and_then(|status| status.release.as_ref()),
             observed: &self.observed,
             catalogue: &self.context.catalogue,
             orphans: self.memory.orphans.as_ref(),
+            pruned: &self.memory.pruned,
             attempts: &self.memory.attempts,
+            failed: self.failed,
             comparison_due: self.comparison_due || self.is_unmoved(),
             interrupted: self.begun().filter(|_| self.memory.ended.is_empty()),
             nodes: self.node_rules(),

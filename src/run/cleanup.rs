@@ -140,7 +140,6 @@ async fn execute(
                 pause
             }
             Ok(Rest::Interrupted) => return bail_interrupted(),
-            Ok(Rest::Unfinished) => Duration::ZERO,
             // Normal after each write to the GpuModule: the pass is taken again with the newer one.
             Err(error) => {
                 failed += 1;

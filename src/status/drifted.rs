@@ -5,6 +5,7 @@ use super::conditions::Verdict;
 use crate::api::DriftMode;
 use crate::api::State;
 use crate::drift::{Finding, ObjectRef, Repair};
+use crate::facts::first_few;
 use crate::plan::drift::{describe, lost_crds};
 use crate::plan::{Hold, Plan};
 
@@ -26,6 +27,9 @@ pub fn judge(report: &Report<'_>) -> Drifted {
         verdict,
         needs_help: false,
     };
+    if !report.undeleted.is_empty() {
+        return undeleted(report);
+    }
     if report.drift_mode == DriftMode::Ignore {
         return calm(Verdict::unknown(
             "Ignored",
@@ -38,7 +42,10 @@ pub fn judge(report: &Report<'_>) -> Drifted {
             "there is no finished release whose objects could be compared",
         ));
     }
-    let mut findings: Vec<_> = report.drift.findings().collect();
+    let (unread, mut findings): (Vec<_>, Vec<_>) = report
+        .drift
+        .findings()
+        .partition(|(_, finding)| finding.is_unread());
     let crds = lost(report);
     findings.extend(crds.iter().map(|(object, finding)| (object, finding)));
     if report.drift_mode == DriftMode::Report && !findings.is_empty() {
@@ -59,6 +66,13 @@ pub fn judge(report: &Report<'_>) -> Drifted {
             needs_help: true,
         };
     }
+    if findings.is_empty() && !unread.is_empty() {
+        let what = describe(unread.into_iter());
+        return calm(Verdict::unknown(
+            "NotCompared",
+            format!("these could not be compared and are tried again: {what}"),
+        ));
+    }
     if findings.is_empty() {
         return calm(Verdict::no(
             "InSync",
@@ -78,8 +92,29 @@ pub fn judge(report: &Report<'_>) -> Drifted {
     ))
 }
 
+/// Says what cannot be deleted.
+fn undeleted(report: &Report<'_>) -> Drifted {
+    let words = report
+        .undeleted
+        .iter()
+        .map(|(object, why)| format!("{object} ({why})"));
+    let what = first_few(words);
+    Drifted {
+        verdict: Verdict::yes(
+            "DriftNotCorrected",
+            format!(
+                "left behind beside the release and not to be deleted: {what}; change what keeps them, or delete them by hand"
+            ),
+        ),
+        needs_help: true,
+    }
+}
+
 fn returning(report: &Report<'_>) -> Option<Verdict> {
-    let all: Vec<_> = report.drift.returning().collect();
+    let (unread, all): (Vec<_>, Vec<_>) = report
+        .drift
+        .returning()
+        .partition(|(_, finding)| finding.is_unread());
     let refused = |(_, finding): &&(_, &Finding)| finding.is_impossible();
     let refused: Vec<_> = all.iter().filter(refused).copied().collect();
     if !refused.is_empty() {
@@ -88,6 +123,15 @@ fn returning(report: &Report<'_>) -> Option<Verdict> {
             "DriftNotCorrected",
             format!(
                 "the API server does not let these be put right: {what}; delete them, and they are made anew"
+            ),
+        ));
+    }
+    if !unread.is_empty() {
+        let what = describe(unread.into_iter());
+        return Some(Verdict::unknown(
+            "DriftNotCorrected",
+            format!(
+                "the API server does not let these be compared: {what}; change what refuses it, an admission webhook for example"
             ),
         ));
     }

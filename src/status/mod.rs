@@ -26,6 +26,7 @@ use crate::api::{
     RELEASE_NAMESPACE, ReleaseStatus, State,
 };
 use crate::desired::{Desired, Refusal};
+use crate::drift::ObjectRef;
 use crate::facts::{Observed, ReleaseFacts};
 use crate::nodes::NodeRules;
 use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Protection, Wait, Waiting};
@@ -86,6 +87,8 @@ pub struct Report<'a> {
     pub drift_mode: DriftMode,
     /// What is known of the release's objects.
     pub drift: &'a DriftState,
+    /// What was left behind beside them and cannot be deleted, each with the reason.
+    pub undeleted: &'a [(ObjectRef, String)],
     /// By what nodes are judged.
     pub rules: NodeRules<'a>,
     /// What was wrong or under way when the status was last computed.
@@ -159,11 +162,9 @@ pub fn compute(report: &Report<'_>) -> Computed {
         next_attempt: report.next_attempt.map(|at| Time(whole_seconds(at))),
         last_handled_reconcile_at: report.handled_reconcile_at.map(ToOwned::to_owned),
     };
-    let recheck = [operands.recheck, installed.recheck, report.drift.due(report.now)]
-        .into_iter()
-        .flatten()
-        .filter(|at| *at > report.now)
-        .min();
+    let times = [operands.recheck, installed.recheck, report.drift.due(report.now)];
+    let recheck = times.into_iter().flatten();
+    let recheck = recheck.filter(|at| *at > report.now).min();
     let sees_all = report.observed.unread.is_empty() && report.observed.operand_pods.is_some();
     Computed {
         status,

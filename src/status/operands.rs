@@ -12,7 +12,7 @@ use super::left_out;
 use super::nodes::Nodes;
 use super::sightings::Sighted;
 use crate::api::State;
-use crate::facts::{DriverFacts, PolicyFacts, Revision};
+use crate::facts::{DriverFacts, PolicyFacts, Revision, told};
 use crate::plan::Plan;
 
 /// How long a node, new or with a new release, may take until its GPUs can be used: NVIDIA's startup probe of the driver
@@ -240,7 +240,7 @@ pub fn not_ready_since(report: &Report<'_>) -> Timestamp {
         .previous
         .and_then(|previous| crate::api::condition(previous, crate::api::ConditionType::OperandsReady));
     match old {
-        Some(old) if old.status == "False" => old.last_transition_time.0,
+        Some(old) if old.status == "False" => told(old.last_transition_time.0),
         _ => report.now,
     }
 }

@@ -9,7 +9,7 @@ use semver::Version;
 use super::Report;
 use crate::api::{Operation, OperationKind, Outcome};
 use crate::catalogue::DriverLayout;
-use crate::facts::Leavings;
+use crate::facts::{Leavings, told};
 use crate::plan::{Action, Plan, Wait};
 
 /// How long something that ends by itself may take before it is called an error.
@@ -157,5 +157,5 @@ fn uninstalled(report: &Report<'_>) -> Option<Timestamp> {
     let is_uninstall = |entry: &&Operation| {
         entry.operation == OperationKind::Uninstall && entry.outcome == Outcome::Succeeded
     };
-    Some(done.find(is_uninstall)?.time.0)
+    Some(told(done.find(is_uninstall)?.time.0))
 }

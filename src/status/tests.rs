@@ -39,6 +39,7 @@ struct Case {
     ended: Vec<Ended>,
     drift_mode: DriftMode,
     drift: DriftState,
+    undeleted: Vec<(ObjectRef, String)>,
     matrix: DriverMatrix,
     nodes: Option<NodesSpec>,
     sightings: Sightings,
@@ -81,6 +82,7 @@ impl Case {
             ended: Vec::new(),
             drift_mode: DriftMode::Correct,
             drift: DriftState::default(),
+            undeleted: Vec::new(),
             matrix: Catalogue::compiled_in().unwrap().drivers,
             nodes: None,
             sightings: Sightings::default(),
@@ -110,6 +112,7 @@ impl Case {
             ended: &self.ended,
             drift_mode: self.drift_mode,
             drift: &self.drift,
+            undeleted: &self.undeleted,
             next_attempt: None,
             rules: NodeRules {
                 spec: self.nodes.as_ref(),

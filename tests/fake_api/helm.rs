@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The script. `@STATE@` is the folder with its books: `calls`, `revisions/<number>/{labels,values,version}`, `manifest` of all
-/// revisions, and `fail` with the words to fail an upgrade with.
+/// revisions, `fail` with the words to fail an upgrade with, and `idle` where changes are only said to be made.
 const SCRIPT: &str = r#"#!/bin/sh
 state='@STATE@'
 printf '%s\n' "$*" >> "$state/calls"
@@ -30,6 +30,7 @@ case "$1 $2" in
 "get values") need; cat "$state/revisions/$latest/values" ;;
 "upgrade --install")
     [ ! -e "$state/fail" ] || { cat "$state/fail" >&2; exit 1; }
+    [ ! -e "$state/idle" ] || exit 0
     new="$state/new"
     rm -rf "$new"; mkdir "$new"; : > "$new/labels"
     for word; do
@@ -40,7 +41,7 @@ case "$1 $2" in
         esac
     done
     mv "$new" "$state/revisions/$((${latest:-0} + 1))" ;;
-"uninstall "*) need; rm -r "$state/revisions"/* ;;
+"uninstall "*) need; [ ! -e "$state/idle" ] || exit 0; rm -r "$state/revisions"/* ;;
 *) echo "Error: the fake helm does not know: $*" >&2; exit 1 ;;
 esac
 "#;
@@ -101,6 +102,27 @@ impl FakeHelm {
             Some(words) => fs::write(path, words).expect("a file"),
             None => fs::remove_file(path).expect("a file"),
         }
+    }
+
+    /// Lets each upgrade and uninstall end well and change nothing, or no more.
+    pub fn be_idle(&self, idle: bool) {
+        let path = self.folder.path().join("idle");
+        if idle {
+            fs::write(path, "").expect("a file");
+        } else {
+            fs::remove_file(path).expect("a file");
+        }
+    }
+
+    /// Says of what objects each revision consists, as YAML.
+    pub fn set_manifest(&self, documents: &str) {
+        fs::write(self.folder.path().join("manifest"), documents).expect("a file");
+    }
+
+    /// Deletes all revisions.
+    pub fn lose_revisions(&self) {
+        fs::remove_dir_all(self.revisions()).expect("a folder");
+        fs::create_dir(self.revisions()).expect("a folder");
     }
 
     /// The values of a revision.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpu_manager::api::FINALIZER;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lab::Lab;
 use crate::server::{FakeApi, GPU_MODULES, NODES, Recorded, Verb};
@@ -185,6 +185,11 @@ async fn a_release_is_made_once_although_the_cache_knows_nothing_of_it() {
 #[tokio::test(start_paused = true)]
 async fn deletion_uninstalls_and_lets_go() {
     let lab = Lab::installed().await;
+    let finalizers = |finalizers: Value| {
+        let set = |policy: &mut Value| policy["metadata"]["finalizers"] = finalizers;
+        lab.api.edit("clusterpolicies.nvidia.com", "cluster-policy", set)
+    };
+    finalizers(json!(["somebody.example/busy"]));
     lab.api.delete(GPU_MODULES, "default");
     lab.settle().await;
     assert_eq!(lab.helm.count("uninstall"), 1, "{:?}", lab.helm.calls());
@@ -194,7 +199,7 @@ async fn deletion_uninstalls_and_lets_go() {
         "the ClusterPolicy is still there: {:#}",
         lab.api.status()
     );
-    lab.api.delete("clusterpolicies.nvidia.com", "cluster-policy");
+    finalizers(json!([]));
     lab.advance(Duration::from_secs(10)).await;
     assert_eq!(lab.api.get(GPU_MODULES, "default"), None);
     assert!(

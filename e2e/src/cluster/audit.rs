@@ -68,6 +68,9 @@ pub struct AuditUser {
     /// For example `system:serviceaccount:kyma-system:gpu-manager`.
     #[serde(default)]
     pub username: String,
+    /// What else the API server knows, for example the number of the token.
+    #[serde(default)]
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// The answer to a request.

@@ -50,12 +50,7 @@ pub fn run(settings: &Settings) -> Result<Infallible> {
         let device = Path::new("/dev").join(device);
         bind_as_it_is(&device, &below(root, &device))?;
     }
-    for name in ["token", "ca.crt", "namespace"] {
-        bind(
-            &settings.account.join(name),
-            &below(root, &Path::new(ACCOUNT).join(name)),
-        )?;
-    }
+    bind(&settings.account, &below(root, Path::new(ACCOUNT)))?;
     let proc = below(root, Path::new("/proc"));
     fs::create_dir_all(&proc)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;

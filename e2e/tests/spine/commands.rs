@@ -15,13 +15,14 @@ use serde_json::Value;
 use crate::lab::Lab;
 
 /// What stands for something that differs from cluster to cluster.
-const PLACEHOLDERS: [(&str, &str); 4] = [
+const PLACEHOLDERS: [(&str, &str); 5] = [
     ("<node>", "gpu-0"),
     (
         "<pod>",
         "$(kubectl get pods -n gpu-operator -o jsonpath='{.items[0].metadata.name}')",
     ),
     ("<release>", "gpu-operator"),
+    ("<revision>", "1"),
     ("<namespace>", "gpu-operator"),
 ];
 

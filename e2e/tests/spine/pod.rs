@@ -1,52 +1,53 @@
 //! The operator as its Pod runs it: a user without rights, a read-only root with the declared `emptyDirs`, PID 1 of its own
 //! processes, a network with nothing in it but the API server, and a ServiceAccount's token as a file.
 //!
-//! It is the binary of the tests' profile, the same code as the image's; `cargo test --release` runs the optimised one.
+//! It is the release binary, built as the image's is.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::cluster::Process;
-use e2e::manager::{MANAGER, binary};
+use e2e::cluster::{AuditEvent, Mark, Process};
+use e2e::manager::{MANAGER, release_binary};
+use e2e::pod::account::Account;
 use e2e::pod::{API_PORT, Settings};
 use e2e::tools::{Tool, repository_root};
 use e2e::wait::eventually;
 use gpu_manager::api::State;
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+use kube::Api;
+use kube::api::PostParams;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 
+use crate::killed::until_pending;
 use crate::lab::{Lab, STEP};
+
+/// Where the API server notes which token a request came with.
+const TOKEN_NUMBER: &str = "authentication.kubernetes.io/credential-id";
 
 /// A running container, or what is left of it.
 struct Container {
     process: Process,
     settings: Settings,
+    account: Account,
     folder: PathBuf,
 }
 
 impl Container {
-    async fn start(lab: &Lab) -> Result<Self> {
+    async fn start(lab: &Lab, program: &Path) -> Result<Self> {
         let folder = lab.cluster.dir().join("pod");
-        for part in ["root", "account"] {
-            std::fs::create_dir_all(folder.join(part))?;
-        }
-        let account = folder.join("account");
-        let token = lab.cluster.service_account_token(MANAGER, MANAGER).await?;
-        std::fs::write(account.join("token"), token)?;
-        std::fs::write(account.join("namespace"), MANAGER)?;
-        std::fs::copy(lab.cluster.certificate_authority(), account.join("ca.crt"))?;
+        std::fs::create_dir_all(folder.join("root"))?;
+        let mut account = Account::new(folder.join("account"))?;
+        project(lab, &mut account).await?;
 
         let deployment = repository_root().join("hack/deploy/base/deployment.yaml");
         let deployment = std::fs::read_to_string(deployment)?;
         let mut settings = Settings::of_deployment(&deployment, MANAGER, "gpu-manager-0")?
-            .with(
-                &tokio::task::spawn_blocking(binary).await??,
-                "/usr/local/bin/gpu-manager",
-            )
+            .with(program, "/usr/local/bin/gpu-manager")
             .with(&lab.cluster.tools().path(Tool::Helm), "/usr/local/bin/helm")
             .with(lab.charts.dir(), "/charts");
         if let Some(catalogue) = lab.options().catalogue {
@@ -56,7 +57,7 @@ impl Container {
                 .push(("GPU_MANAGER_CATALOGUE_DIR".to_owned(), "/catalogue".to_owned()));
         }
         settings.root = folder.join("root");
-        settings.account = account;
+        account.folder().clone_into(&mut settings.account);
         settings.api = folder.join("api");
         settings.ports = vec![(folder.join("health"), 8081), (folder.join("metrics"), 8080)];
         lead_to(&settings.api, lab.cluster.api_address())?;
@@ -81,6 +82,7 @@ impl Container {
         let mut container = Self {
             process,
             settings,
+            account,
             folder,
         };
         eventually(
@@ -248,11 +250,65 @@ fn lead_to(path: &Path, address: std::net::SocketAddr) -> Result<()> {
     Ok(())
 }
 
+/// Gives the container another token of its ServiceAccount, as the kubelet does long before the old one ends. Returns the
+/// token's number in the audit log.
+async fn project(lab: &Lab, account: &mut Account) -> Result<String> {
+    let token = lab.cluster.service_account_token(MANAGER, MANAGER).await?;
+    let authority = std::fs::read(lab.cluster.certificate_authority())?;
+    account.write(&[
+        ("token", token.as_bytes()),
+        ("namespace", MANAGER.as_bytes()),
+        ("ca.crt", &authority),
+    ])?;
+    let review = TokenReview {
+        spec: TokenReviewSpec {
+            token: Some(token),
+            ..TokenReviewSpec::default()
+        },
+        ..TokenReview::default()
+    };
+    let reviews: Api<TokenReview> = Api::all(lab.cluster.client());
+    let answer = reviews.create(&PostParams::default(), &review).await?;
+    let user = answer.status.and_then(|status| status.user);
+    let extra = user.and_then(|user| user.extra).unwrap_or_default();
+    extra
+        .get(TOKEN_NUMBER)
+        .and_then(|numbers| numbers.first().cloned())
+        .context("the API server does not number the token")
+}
+
+/// Waits until a program that calls itself so has made a request with that token.
+async fn until_used(lab: &Lab, since: Mark, program: &str, token: &str) -> Result<()> {
+    let by = |event: &AuditEvent| event.user_agent.starts_with(program);
+    let used = |event: &AuditEvent| {
+        let numbers = event.user.extra.get(TOKEN_NUMBER);
+        numbers.is_some_and(|numbers| numbers.iter().any(|number| number == token))
+    };
+    eventually(&format!("{program} to use the new token"), STEP, async || {
+        let events = lab.cluster.audit().since(since)?;
+        let seen: BTreeSet<_> = events.iter().map(|event| &event.user_agent).collect();
+        ensure!(
+            events.iter().any(|event| by(event) && used(event)),
+            "requests by {seen:?}"
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// The release binary, which cargo may have to build first. No cluster should wait for that.
+async fn program() -> Result<PathBuf> {
+    tokio::task::spawn_blocking(release_binary).await?
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_container_it_installs_upgrades_removes_and_ends() -> Result<()> {
+    let program = program().await?;
     let lab = Lab::start().await?;
-    let mut container = Container::start(&lab).await?;
+    let mut container = Container::start(&lab, &program).await?;
     lab.apply(json!({ "chartVersion": "26.3.3" })).await?;
+    let mark = lab.cluster.audit().mark()?;
+    let token = project(&lab, &mut container.account).await?;
     lab.until(State::Ready).await?;
     container.ensure_confined()?;
     container.ensure_talks_to_the_api_server_alone()?;
@@ -261,6 +317,7 @@ async fn in_a_container_it_installs_upgrades_removes_and_ends() -> Result<()> {
     let metrics = container.get("metrics", "/metrics").await?;
     ensure!(metrics.contains("gpu_manager_"), "{metrics}");
     container.until_alone().await?;
+    until_used(&lab, mark, "gpu-manager/", &token).await?;
 
     lab.apply(json!({ "upgrade": { "policy": "Immediate" } })).await?;
     lab.until(State::Ready).await?;
@@ -268,6 +325,7 @@ async fn in_a_container_it_installs_upgrades_removes_and_ends() -> Result<()> {
         lab.nvidia_driver().await.is_ok(),
         "the upgrade made no NVIDIADriver"
     );
+    until_used(&lab, mark, "Helm/", &token).await?;
     container.until_alone().await?;
     lab.delete().await?;
     container.until_alone().await?;
@@ -280,23 +338,35 @@ async fn in_a_container_it_installs_upgrades_removes_and_ends() -> Result<()> {
     Ok(())
 }
 
+/// helm ends first: the operator tells it to stop and waits, and helm writes down that the install failed. Were the operator
+/// the first, the kernel would end helm with the container, and the release would stay `pending-install`.
 #[tokio::test(flavor = "multi_thread")]
-async fn told_to_end_while_helm_runs_it_leaves_nothing() -> Result<()> {
+async fn told_to_end_while_helm_runs_it_ends_after_helm() -> Result<()> {
+    let program = program().await?;
     let lab = Lab::start().await?;
-    let mut container = Container::start(&lab).await?;
+    let mut container = Container::start(&lab, &program).await?;
     lab.apply(json!({})).await?;
-    eventually("helm to run", STEP, async || {
-        let processes = container.processes()?;
-        ensure!(
-            processes.iter().any(|process| process.starts_with("helm ")),
-            "{processes:?}"
-        );
-        Ok(())
-    })
-    .await?;
+    until_pending(&lab, "pending-install").await?;
+    let processes = container.processes()?;
     kill_process(container.first()?, Signal::TERM)?;
+    ensure!(
+        processes.iter().any(|process| process.starts_with("helm ")),
+        "helm does not run: {processes:?}"
+    );
     let status = container.process.wait(STEP).await?;
-    ensure!(status.success(), "{status}: {}", container.process.log());
+    let log = container.process.log();
+    ensure!(status.success(), "{status}: {log}");
+    let history = lab.history().await?;
+    ensure!(
+        !history.iter().any(|(_, status)| status.starts_with("pending")),
+        "helm did not come to its end: {history:?}"
+    );
+    let at = |message: &str| {
+        log.rfind(message)
+            .with_context(|| format!("no {message} in {log}"))
+    };
+    let order = [at("telling helm to stop")?, at("helm ended")?, at("\"ended\"")?];
+    ensure!(order.is_sorted(), "{order:?} in {log}");
     // Another process goes on with what is there.
     let _manager = lab.manager().await?;
     lab.until(State::Ready).await?;

@@ -2,11 +2,11 @@
 
 use futures::StreamExt as _;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::act::Actor;
+use crate::act::{Actor, delete};
 use crate::api::FIELD_MANAGER;
 use crate::facts::{Leftover, Remedy};
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
@@ -50,19 +50,7 @@ impl Actor {
                 tracing::info!(%object, "it is in use again and stays");
                 return Ok(());
             }
-            Remedy::Delete | Remedy::DeleteUnused(_) => {
-                let params = DeleteParams {
-                    propagation_policy: Some(PropagationPolicy::Background),
-                    preconditions: Some(Preconditions {
-                        uid: Some(uid.clone()),
-                        resource_version: None,
-                    }),
-                    ..DeleteParams::default()
-                };
-                let call = api.delete(&object.name, &params);
-                let deleted = deadline(API_DEADLINE, format!("delete {object}"), call).await;
-                deleted.map(|_| ())
-            }
+            Remedy::Delete | Remedy::DeleteUnused(_) => delete::exactly(&api, object, uid).await,
             // What an apply leaves out and the same manager had applied before is removed. The UID keeps it from making an object that is gone.
             Remedy::Unapply => {
                 let nothing = json!({

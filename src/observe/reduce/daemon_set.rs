@@ -50,6 +50,7 @@ fn of_release(set: &DaemonSet) -> Option<DaemonSetFacts> {
         updated: status
             .and_then(|status| status.updated_number_scheduled)
             .unwrap_or(0),
+        terminating: set.metadata.deletion_timestamp.is_some(),
         driver: is_driver.then(|| driver_image(set)).flatten(),
     })
 }

@@ -10,7 +10,7 @@ use kube::{Resource, ResourceExt};
 use crate::api::FIELD_MANAGER;
 use crate::facts::{
     DriverChange, FeatureLabels, GpuLabels, MachineUpdate, NodeFacts, OPERANDS_LABEL, OperandsLabel,
-    SystemFacts, is_gpu_resource, labels_tell_gpu, labels_tell_own_driver,
+    SystemFacts, is_gpu_resource, labels_tell_gpu, labels_tell_own_driver, told,
 };
 
 /// The labels of Node Feature Discovery that NVIDIA's operator asks for (`internal/nodeinfo` of gpu-operator v26.7.0).
@@ -55,12 +55,12 @@ pub fn node(node: &Node) -> Option<NodeFacts> {
         features: features(labels),
         gpu: gpu(labels),
         operands: operands(node),
-        created: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        created: created.map_or(Timestamp::UNIX_EPOCH, |time| told(time.0)),
         ready: ready.is_some_and(|ready| ready.status == "True"),
         ready_since: ready
             .and_then(|ready| ready.last_transition_time.as_ref())
             .or(created)
-            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            .map_or(Timestamp::UNIX_EPOCH, |time| told(time.0)),
         leaving: is_leaving(node),
         schedulable: node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true),
         capacity,

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use kube::core::Object;
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{DriverPod, OperandPod, Part, PodState};
+use crate::facts::{DriverPod, OperandPod, Part, PodState, told};
 
 /// What selects the Pods of the stack in the release's namespace: those of DaemonSets, without the parts that no GPU waits for.
 pub const OPERAND_PODS: &str = "controller-revision-hash,app notin (gpu-feature-discovery,nvidia-dcgm,nvidia-dcgm-exporter,\
@@ -198,5 +198,5 @@ fn since(pod: &SlimPod, status: Option<&PodStatus>) -> Timestamp {
     leaving
         .or(changed)
         .or(pod.metadata.creation_timestamp.as_ref())
-        .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+        .map_or(Timestamp::UNIX_EPOCH, |time| told(time.0))
 }

@@ -1,5 +1,7 @@
 //! What the API server refuses to take away, an admission policy for example: a deletion ends all the same, without it.
 
+use jiff::Timestamp;
+
 use super::{Leavings, Leftover, Situation};
 use crate::drift::ObjectRef;
 use crate::facts::{Remedy, first_few};
@@ -18,7 +20,6 @@ const OWN_LABELS: &str =
 pub struct Refusable {
     what: Leavings,
     object: ObjectRef,
-    uid: String,
 }
 
 impl Refusable {
@@ -27,13 +28,31 @@ impl Refusable {
         Self {
             what,
             object: leftover.object.clone(),
-            uid: leftover.uid.clone(),
         }
     }
 }
 
-/// What was refused, each time with the reason.
+/// What was tried, each time with the reason why it is still there, should it be.
 pub type Refused = Pauses<Refusable, String>;
+
+/// Why something is there again that was taken away without an error.
+const UNDONE: &str = "it was done without an error and is undone each time, by a policy or another tool";
+
+impl Refused {
+    /// Notes a try to take something away. One without an error counts as well: where the thing is still there afterwards, or again, it
+    /// is put off and given up like any other. `jitter` is a number from 0 to 1.
+    pub fn note(
+        &mut self,
+        what: Leavings,
+        leftover: &Leftover,
+        error: Option<String>,
+        now: Timestamp,
+        jitter: f64,
+    ) {
+        let why = error.unwrap_or_else(|| UNDONE.to_owned());
+        self.tried(Refusable::of(what, leftover), why, now, jitter);
+    }
+}
 
 /// True where a removal ends without it.
 pub(super) fn is_given_up(s: &Situation<'_>, what: Leavings, leftover: &Leftover) -> bool {

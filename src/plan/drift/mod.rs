@@ -72,7 +72,7 @@ pub(super) fn look_while_suspended(s: &Situation<'_>) -> Option<Plan> {
     let latest = latest.filter(|latest| latest.status == RevisionStatus::Deployed)?;
     let manifest = s.drift.manifest_of(latest)?;
     let moved = moved(s, manifest);
-    let may = s.drift_mode != DriftMode::Ignore && s.attempts.blocked_until(s.now).is_none();
+    let may = s.drift_mode != DriftMode::Ignore && !s.is_paused();
     (may && !moved.is_empty()).then_some(Plan::Inspect(moved))
 }
 
@@ -125,7 +125,7 @@ pub fn describe<'a>(findings: impl Iterator<Item = (&'a ObjectRef, &'a Finding)>
 fn what(finding: &Finding) -> String {
     let fields = match &finding.repair {
         Repair::Create => return "missing".to_owned(),
-        Repair::Impossible(message) => return message.clone(),
+        Repair::Impossible(message) | Repair::Unread(message) => return message.clone(),
         Repair::Apply | Repair::Disown { .. } => finding.fields.join(", "),
     };
     if finding.managers.is_empty() {

@@ -61,7 +61,10 @@ impl DriftState {
         match finding {
             Some(finding) if finding.is_impossible() => self.refused(&object, finding, now, jitter),
             Some(finding) => drop(self.findings.insert(object.clone(), finding)),
-            None => drop(self.findings.remove(&object)),
+            None => {
+                self.findings.remove(&object);
+                self.forget_refusals(&object);
+            }
         }
         self.inspected.insert(object, mark);
     }
@@ -95,13 +98,28 @@ impl DriftState {
             repair: Repair::Create,
         });
         self.inspected.remove(object);
+        self.forget_refusals(object);
         self.corrections.tried(object.clone(), finding, now, jitter);
+    }
+
+    /// What could not be put right is no fight with another writer: once it is right, that is past.
+    fn forget_refusals(&mut self, object: &ObjectRef) {
+        if self.corrections.last(object).is_some_and(Finding::is_impossible) {
+            self.corrections.forget(object);
+        }
     }
 
     /// Notes that the API server did not let an object be put right.
     pub fn refused(&mut self, object: &ObjectRef, finding: Finding, now: Timestamp, jitter: f64) {
         self.findings.insert(object.clone(), finding.clone());
         self.corrections.tried(object.clone(), finding, now, jitter);
+    }
+
+    /// Notes that an object could not be compared: it is again after a pause of its own, or when a watch sees something else of it than
+    /// `seen`. `jitter` is a number from 0 to 1.
+    pub fn unread(&mut self, object: &ObjectRef, seen: Option<Mark>, why: &str, now: Timestamp, jitter: f64) {
+        self.refused(object, Finding::unread(why), now, jitter);
+        self.inspected.insert(object.clone(), seen);
     }
 
     /// Has every object compared again.

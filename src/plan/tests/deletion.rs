@@ -79,6 +79,52 @@ fn what_is_awaited_is_told_past_what_was_given_up() {
 }
 
 #[test]
+fn what_is_there_again_after_it_was_taken_away_is_given_up_like_what_is_refused() {
+    let mut case = left(Leavings::Hooks, Remedy::Delete);
+    let mut now = NOW;
+    for made in 0..6 {
+        // Whoever makes it anew gives it another UID.
+        let objects = &mut case.observed.left.get_mut(&Leavings::Hooks).unwrap().objects;
+        objects[0].uid = format!("made anew {made}");
+        let (what, objects) = (Leavings::Hooks, objects.clone());
+        assert_eq!(
+            case.plan_at(now),
+            Plan::Act(Action::Clear {
+                what,
+                objects: objects.clone()
+            })
+        );
+        case.refused.note(what, &objects[0], None, now, 1.0);
+        match case.plan_at(now) {
+            Plan::Wait {
+                until,
+                why: Wait::Refused { why, .. },
+            } => {
+                assert!(why.contains("undone"), "{why}");
+                now = until;
+            }
+            plan => assert_eq!((plan, made), (Plan::Act(Action::RemoveFinalizer), 5)),
+        }
+    }
+    let stack = left(Leavings::Stack, Remedy::Delete);
+    let pods = &stack.observed.left[&Leavings::Stack].objects;
+    let mut case = left(Leavings::Stack, Remedy::Delete);
+    for _ in 0..9 {
+        case.refused.note(Leavings::Stack, &pods[0], None, NOW, 1.0);
+    }
+    assert!(
+        matches!(
+            case.plan(),
+            Plan::Wait {
+                why: Wait::Refused { .. },
+                ..
+            }
+        ),
+        "what runs is never given up"
+    );
+}
+
+#[test]
 fn driver_upgrades_are_paused_and_nodes_uncordoned_before_the_uninstall() {
     for what in [Leavings::DriverUpgrades, Leavings::Cordons] {
         let left = left(what, Remedy::Delete).observed.left;

@@ -296,6 +296,48 @@ fn what_the_api_server_refuses_is_tried_again_later_and_keeps_nothing_else_back(
 }
 
 #[test]
+fn what_cannot_be_compared_has_its_own_pause_and_ends_it_when_it_changes() {
+    let mut case = in_sync();
+    see(&mut case, &object("a"), "2");
+    see(&mut case, &object("b"), "2");
+    let moved = Plan::Inspect(vec![object("a"), object("b")]);
+    assert_eq!(case.plan(), moved);
+    let Some(Seen::Marked(seen)) = case.observed.objects.get(&object("a")).cloned() else {
+        panic!("not seen");
+    };
+    case.drift
+        .unread(&object("a"), Some(seen), "a webhook says 500", NOW, 1.0);
+    note(&mut case, &object("b"), Some(finding(Repair::Apply)), NOW);
+    assert_eq!(
+        reapplied(case.plan()),
+        [object("b")],
+        "not the one that nobody has compared"
+    );
+    case.drift.corrected(&object("b"), NOW, 1.0);
+    note(&mut case, &object("b"), None, NOW);
+    assert_eq!(case.plan(), Plan::Keep);
+    let due = case.drift.due(NOW).unwrap();
+    assert_eq!(case.plan_at(due), Plan::Inspect(vec![object("a")]));
+    see(&mut case, &object("a"), "3");
+    assert_eq!(case.plan(), Plan::Inspect(vec![object("a")]));
+}
+
+#[test]
+fn what_could_not_be_put_right_is_no_fight_once_it_is_right() {
+    let mut case = in_sync();
+    for _ in 0..4 {
+        case.drift
+            .unread(&object("a"), None, "a webhook says 500", NOW, 1.0);
+        case.drift
+            .refused(&object("b"), refused("the field is immutable"), NOW, 1.0);
+    }
+    assert_eq!(case.drift.returning().count(), 2);
+    note(&mut case, &object("a"), None, NOW);
+    case.drift.corrected(&object("b"), NOW, 1.0);
+    assert_eq!(case.drift.returning().count(), 0);
+}
+
+#[test]
 fn a_failure_puts_off_looking_too() {
     let mut case = in_sync();
     see(&mut case, &object("a"), "2");

@@ -25,6 +25,7 @@ fn observed(installed: Option<NodeFeatureDiscovery>) -> Observed {
     case.change_latest(|latest| latest.node_feature_discovery = Some(installed));
     if installed == Module {
         case.observed.daemon_sets = vec![DaemonSetFacts {
+            terminating: false,
             name: NFD_WORKER.to_owned(),
             desired: 3,
             ready: 3,

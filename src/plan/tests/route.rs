@@ -141,6 +141,7 @@ fn drivers_roll_only_when_none_is_left_to_the_cluster_policy() {
     case.observed.policies = vec![fixtures::policy(Some(owner(RELEASE_NAME)), Some("ready"))];
     case.observed.controller_runs = true;
     let driver_of = |owner: &str| DaemonSetFacts {
+        terminating: false,
         name: "driver".to_owned(),
         desired: 1,
         ready: 1,

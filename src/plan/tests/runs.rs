@@ -163,6 +163,12 @@ fn world<'a>(
     case.observed.left.clear();
     case.observed.gpu_clusters = None;
     (case.deleting, case.suspended) = (start.deleting, start.suspended);
+    // As a pass has one.
+    case.stand_in = case
+        .desired
+        .is_err()
+        .then(|| made.clone())
+        .filter(|_| start.deleting);
     for _ in 0..start.failures {
         let failed = Failure {
             reason: "UpgradeFailed",

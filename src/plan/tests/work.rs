@@ -191,6 +191,7 @@ fn going_back_ends_the_wait_unless_a_node_has_come_to_the_held_driver() {
     case.desired = resolve(json!({}));
     case.observed.gpu_work = Some(busy());
     let set = |updated| DaemonSetFacts {
+        terminating: false,
         name: "d".to_owned(),
         desired: 2,
         ready: 2,

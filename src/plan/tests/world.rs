@@ -12,6 +12,8 @@ use crate::drift::ObjectRef;
 use crate::facts::{ExistingContent, ExistingRelease, GpuPod, Leavings, NodeIds, Orphan, Orphans, WorkFacts};
 
 mod left;
+mod pass;
+mod work;
 
 use left::begun;
 
@@ -24,10 +26,12 @@ pub enum Strike {
     Fails,
     /// It and the operator are killed in the middle.
     Killed,
+    /// It ends well and has changed nothing.
+    Hollow,
 }
 
 impl Strike {
-    pub const ALL: [Self; 3] = [Self::None, Self::Fails, Self::Killed];
+    pub const ALL: [Self; 4] = [Self::None, Self::Fails, Self::Killed, Self::Hollow];
 }
 
 /// A cluster, and what the operator keeps of it.
@@ -51,6 +55,8 @@ pub struct World<'a> {
     /// Of what something is left.
     pub remains: BTreeSet<Leavings>,
     unmoved: Option<u32>,
+    /// What was done in this pass and ended well.
+    done: Vec<Action>,
     gone: bool,
     /// Everything that was decided, for the message of a failed test.
     pub told: Vec<Plan>,
@@ -93,6 +99,7 @@ impl<'a> World<'a> {
                 .filter(|what| *what != Leavings::Release)
                 .collect(),
             unmoved: None,
+            done: Vec::new(),
             gone: false,
             told: Vec::new(),
         }
@@ -104,12 +111,18 @@ impl<'a> World<'a> {
             self.case.comparison_due =
                 self.unmoved.is_some() && self.unmoved == self.latest().map(|latest| latest.number);
             let plan = self.case.plan_in(self.now, self.catalogue);
+            if self.is_in_vain(&plan) {
+                continue;
+            }
             self.told.push(plan.clone());
             match plan {
                 Plan::Keep => return Rest::Kept,
                 Plan::Hold(hold) => return Rest::Held(hold),
                 Plan::Wait { why: Wait::Work, .. } => return Rest::Protected,
-                Plan::Wait { until, .. } => self.now = until.max(self.now + SignedDuration::from_secs(1)),
+                Plan::Wait { until, .. } => {
+                    self.now = until.max(self.now + SignedDuration::from_secs(1));
+                    self.begin_pass();
+                }
                 Plan::ReadManifest { revision, uid } => self.read_manifest(revision, &uid),
                 Plan::Inspect(objects) => self.inspect_objects(&objects),
                 Plan::FindOrphans(_) => self.find_orphans(),
@@ -159,38 +172,6 @@ impl<'a> World<'a> {
             content: (!self.undecodable.contains(&latest.number))
                 .then(|| self.contents[&latest.number].clone()),
         });
-    }
-
-    /// GPU nodes run that driver, and a Pod may use one of them.
-    pub fn uses_gpus(&mut self, driver: DriverId, busy: bool) {
-        self.case.observed.gpu_nodes = vec![fixtures::node("gpu-0", 1)];
-        (self.nodes_run, self.busy) = (Some(driver), busy);
-    }
-
-    /// A Pod uses a GPU of the module's, whose removal has not begun.
-    pub fn is_protected(&self) -> bool {
-        self.busy && self.nodes_run.is_some() && self.case.removal.is_none()
-    }
-
-    fn look_for_work(&mut self) {
-        let pod = GpuPod {
-            namespace: "team".to_owned(),
-            name: "train".to_owned(),
-            node: "gpu-0".to_owned(),
-        };
-        let pods = self.busy.then_some(pod).into_iter().collect();
-        self.case.observed.gpu_work = Some(WorkFacts::Read(pods));
-    }
-
-    /// The driver changes on the nodes, unless it is held.
-    fn roll(&mut self, to: &Step) {
-        if to.drivers == DriverUpgrades::AsConfigured {
-            let wanted = &self.case.desired.as_ref().unwrap().driver_id;
-            let busy = self.busy && !self.case.deleting;
-            let interrupts = busy && self.nodes_run.as_ref().is_some_and(|driver| driver != wanted);
-            assert!(!interrupts, "running work is interrupted: {:#?}", self.told);
-            self.nodes_run = self.nodes_run.is_some().then(|| wanted.clone());
-        }
     }
 
     /// Reads a revision that the module did not make, and that has no values.
@@ -262,7 +243,7 @@ impl<'a> World<'a> {
             }
             Action::Upgrade { to, .. } => self.upgrade(to),
             Action::Rollback { to, .. } => self.rollback(*to),
-            Action::Clear { what, .. } => self.clear(*what),
+            Action::Clear { what, objects } => self.clear(*what, objects),
             Action::Uninstall { .. } => self.uninstall(),
         };
         self.case.observed.left = self.case.observed.take_cleared();
@@ -271,14 +252,14 @@ impl<'a> World<'a> {
         }
         match result {
             Ok(()) => {
-                if matches!(action, Action::Upgrade { .. }) {
-                    self.case.attempts.succeeded();
-                }
+                note(&mut self.done, action);
                 self.case.interrupted = None;
             }
             Err(Strike::Killed) => {
                 // Another process begins, with what the status says.
                 self.case.attempts = Attempts::default();
+                self.case.refused = Refused::default();
+                self.begin_pass();
                 self.case.observed.comparison = None;
                 self.case.observed.existing = None;
                 self.case.observed.left.clear();
@@ -295,9 +276,7 @@ impl<'a> World<'a> {
                     _ => "UpgradeFailed",
                 };
                 let message = "helm says no".to_owned();
-                self.case
-                    .attempts
-                    .failed(Failure { reason, message }, self.now, 0.5);
+                self.fail(Failure { reason, message });
                 self.case.interrupted = None;
             }
         }
@@ -340,7 +319,11 @@ impl<'a> World<'a> {
         if refused || self.undecodable.contains(&number) {
             return Err(Strike::Fails);
         }
-        let desired = self.case.desired.as_ref().unwrap();
+        if strike == Strike::Hollow {
+            return Ok(());
+        }
+        let desired = self.case.desired.as_ref().ok().or(self.case.stand_in.as_ref());
+        let desired = desired.unwrap();
         let (values, fingerprint) = match &desired.held {
             _ if *to == desired.step => (desired.values_digest.clone(), desired.fingerprint.to_string()),
             Some(held) if *to == desired.held_step() => {
@@ -364,7 +347,7 @@ impl<'a> World<'a> {
         );
         self.roll(to);
         let status = match strike {
-            Strike::None => RevisionStatus::Deployed,
+            Strike::None | Strike::Hollow => RevisionStatus::Deployed,
             Strike::Fails => RevisionStatus::Failed,
             Strike::Killed if last.is_none() => RevisionStatus::PendingInstall,
             Strike::Killed => RevisionStatus::PendingUpgrade,
@@ -402,8 +385,11 @@ impl<'a> World<'a> {
         if self.undecodable.contains(&number) {
             return Err(Strike::Fails);
         }
+        if strike == Strike::Hollow {
+            return Ok(());
+        }
         let status = match strike {
-            Strike::None => RevisionStatus::Deployed,
+            Strike::None | Strike::Hollow => RevisionStatus::Deployed,
             Strike::Fails => RevisionStatus::Failed,
             Strike::Killed => RevisionStatus::PendingRollback,
         };
@@ -425,6 +411,9 @@ impl<'a> World<'a> {
         let Some(last) = self.seen().pop() else {
             return Ok(());
         };
+        if strike == Strike::Hollow {
+            return Ok(());
+        }
         if strike != Strike::None {
             self.set(|all| {
                 for revision in all.iter_mut().filter(|revision| revision.number == last.number) {

@@ -1,4 +1,4 @@
-//! The steps of a pass that are about objects of the release: read the manifest, compare, put right.
+//! The steps of a pass that are about objects of the release: read the manifest, compare, put right, delete what was left behind.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,10 @@ use super::{Acted, Pass};
 use crate::act::{Reapplied, release};
 use crate::api::DriftMode;
 use crate::drift::{Manifest, ObjectRef};
-use crate::facts::Seen;
+use crate::facts::{CrdFacts, Orphan, Seen};
 use crate::helm::HelmError;
 use crate::observe;
-use crate::plan::{Action, Failure};
-use crate::status::Ended;
+use crate::plan::{Action, Failure, LeftBy};
 
 impl Pass<'_> {
     /// Reads what objects a revision consists of.
@@ -51,28 +50,35 @@ impl Pass<'_> {
         self.context.views.follow(&places);
     }
 
-    /// Compares objects with the manifest.
-    pub(super) async fn inspect(&mut self, objects: &[ObjectRef]) {
+    /// Compares objects with the manifest. One that cannot be compared keeps no other one back.
+    pub(super) async fn inspect(&mut self, objects: &[ObjectRef]) -> Acted {
         let Some(manifest) = self.memory.drift.manifest().cloned() else {
-            return;
+            return Acted::Done;
         };
         let actor = &self.context.actor;
         let manager = actor.helm.field_manager();
         let results = observe::inspect(&actor.kinds, &manager, &manifest, objects).await;
         let mut failure = None;
-        for result in results {
-            let inspection = match result {
+        for (object, result) in results {
+            let observe::Inspection { mark, finding } = match result {
                 Ok(inspection) => inspection,
-                Err(error) => {
+                Err(error) if error.is_unreachable() => {
                     failure = Some(api_failure(&error));
                     continue;
                 }
+                Err(error) => {
+                    tracing::warn!(%object, %error, "cannot be compared");
+                    let seen = match self.observed.objects.get(&object) {
+                        Some(Seen::Marked(mark)) => Some(mark.clone()),
+                        Some(Seen::Absent) | None => None,
+                    };
+                    let (why, now) = (error.to_string(), self.now());
+                    self.memory
+                        .drift
+                        .unread(&object, seen, &why, now, fastrand::f64());
+                    continue;
+                }
             };
-            let observe::Inspection {
-                object,
-                mark,
-                finding,
-            } = inspection;
             let fields = finding.as_ref().map(|finding| finding.fields.join(", "));
             tracing::debug!(%object, ?fields, "compared");
             // The watch may not have told of this version yet.
@@ -83,9 +89,7 @@ impl Pass<'_> {
                 .note(object, mark, finding, self.now(), fastrand::f64());
         }
         self.overlay();
-        if let Some(failure) = failure {
-            self.fail(failure);
-        }
+        self.failed_by(failure)
     }
 
     /// What was read of objects in this pass is newer than what the watches have told.
@@ -96,9 +100,10 @@ impl Pass<'_> {
             .map(|(object, seen)| (object.clone(), seen.clone()));
         self.observed.objects.extend(seen);
         for crd in &self.restored {
-            if let Some(known) = self.observed.crds.get_mut(&crd.name) {
-                known.as_applied = true;
-            }
+            let known = self.observed.crds.entry(crd.name.clone());
+            let known = known.or_insert_with(CrdFacts::applied);
+            known.as_applied = true;
+            known.spec_digest.get_or_insert_default();
         }
     }
 
@@ -143,20 +148,55 @@ impl Pass<'_> {
         }
         // Where something greater was done before it, the history tells of that.
         if done && self.memory.ended.is_empty() {
-            self.memory.ended.push(Ended {
-                action: Action::Reapply {
-                    objects: objects.to_vec(),
-                    why: why.to_owned(),
-                },
-                failure: None,
-            });
+            let (objects, why) = (objects.to_vec(), why.to_owned());
+            self.ended(&Action::Reapply { objects, why }, None);
         }
-        match failure {
-            Some(failure) => {
-                self.fail(failure);
-                Acted::Failed
-            }
-            None => Acted::Done,
+        self.failed_by(failure)
+    }
+
+    /// Deletes what was left behind beside the release.
+    pub(super) async fn prune(&mut self, objects: &[Orphan], left_by: LeftBy) -> Acted {
+        let Some(mandate) = (self.context.mandates)() else {
+            return Acted::Interrupted;
+        };
+        let results = self.context.actor.prune(mandate, objects).await;
+        let now = self.now();
+        let (mut failure, mut done) = (None, Vec::new());
+        for (orphan, result) in objects.iter().zip(results) {
+            let object = &orphan.object;
+            let refused = match result {
+                Ok(()) => {
+                    done.push(orphan.clone());
+                    None
+                }
+                Err(error) if error.is_unreachable() => {
+                    failure = Some(api_failure(&error));
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(%object, %error, "what was left behind cannot be deleted");
+                    Some(error.to_string())
+                }
+            };
+            self.memory
+                .pruned
+                .tried(object.clone(), refused, now, fastrand::f64());
         }
+        if let (LeftBy::FailedUpgrade, Some(orphans)) = (left_by, &mut self.memory.orphans) {
+            orphans.objects.retain(|orphan| !done.contains(orphan));
+        }
+        if !done.is_empty() {
+            let objects = done;
+            self.ended(&Action::Prune { objects, left_by }, None);
+        }
+        self.failed_by(failure)
+    }
+
+    fn failed_by(&mut self, failure: Option<Failure>) -> Acted {
+        let Some(failure) = failure else {
+            return Acted::Done;
+        };
+        self.fail(failure);
+        Acted::Failed
     }
 }

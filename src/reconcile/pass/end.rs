@@ -43,7 +43,12 @@ impl Pass<'_> {
             self.memory.existing = None;
             self.context.metrics.set_last_success(self.now());
         }
-        let due = [recheck, self.memory.nfd.due(), self.memory.labelled.due(now)];
+        let due = [
+            recheck,
+            self.memory.nfd.due(),
+            self.memory.labelled.due(now),
+            self.memory.pruned.due(now),
+        ];
         let recheck = due.into_iter().flatten().min();
         let pause = plan::pause(plan, self.now(), waits_since, recheck, self.memory.compare_at);
         let plan = plan.clone();
@@ -76,6 +81,7 @@ impl Pass<'_> {
         self.read_pull_secrets().await;
         let now = self.now();
         let waiting = plan::waiting(&self.situation(now));
+        let undeleted = plan::undeleted(&self.situation(now));
         let deleting = self.module.metadata.deletion_timestamp.as_ref().map(|at| at.0);
         let Computed {
             status,
@@ -89,7 +95,7 @@ impl Pass<'_> {
             removal_began: self.removal.as_ref().and_then(|removal| removal.began),
             adopt: self.module.spec.adopt_existing_release == Some(true),
             previous: self.previous(),
-            desired: self.desired.as_ref(),
+            desired: self.desired(),
             observed: &self.observed,
             plan,
             waiting: &waiting,
@@ -99,6 +105,7 @@ impl Pass<'_> {
             ended: &self.memory.ended,
             drift_mode: self.module.spec.drift_mode(),
             drift: &self.memory.drift,
+            undeleted: &undeleted,
             next_attempt: self.memory.attempts.blocked_until(self.now()),
             rules: self.node_rules(),
             sightings: &self.memory.sightings,

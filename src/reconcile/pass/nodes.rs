@@ -10,7 +10,7 @@ impl Pass<'_> {
     pub(super) fn node_rules(&self) -> NodeRules<'_> {
         NodeRules {
             spec: self.module.spec.nodes.as_ref(),
-            driver: self.desired.as_ref().ok().map(|desired| &desired.driver),
+            driver: self.desired().ok().map(|desired| &desired.driver),
             matrix: &self.context.catalogue.drivers,
         }
     }

@@ -1,4 +1,4 @@
-//! The steps of a pass that read the release through Helm.
+//! The steps of a pass that change nothing: what a decision asks for is read.
 
 use std::sync::Arc;
 
@@ -9,24 +9,40 @@ use crate::desired::Desired;
 use crate::facts::ReleaseFacts;
 use crate::helm::HelmError;
 use crate::observe::{self, OrphansError};
-use crate::plan::{Failure, Plan, Reading};
+use crate::plan::{Failure, Hold, Plan, Reading};
 
 impl Pass<'_> {
-    /// Reads what the plan asks for.
-    pub(super) async fn read(&mut self, plan: &Plan) -> Acted {
-        match plan {
+    /// Reads what the plan asks for; `None` where it asks for nothing.
+    pub(super) async fn read(&mut self, plan: &Plan) -> Option<Acted> {
+        Some(match plan {
+            Plan::Look => {
+                self.look().await;
+                Acted::Done
+            }
+            Plan::Compare => self.compare().await,
             Plan::ReadExisting { revision } => self.read_existing(*revision).await,
-            _ => self.compare().await,
-        }
+            Plan::Read(reading) => self.read_around_drivers(*reading).await,
+            Plan::ReadManifest { revision, uid } => self.read_manifest(*revision, uid).await,
+            Plan::FindOrphans(failed) => self.find_orphans(failed).await,
+            Plan::Inspect(objects) => self.inspect(objects).await,
+            // A cluster is upgraded without any event that a watch would see.
+            Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
+                self.read_version().await;
+                Acted::Done
+            }
+            Plan::Keep | Plan::Hold(_) | Plan::Wait { .. } | Plan::AwaitRemoval { .. } | Plan::Act(_) => {
+                return None;
+            }
+        })
     }
 
     /// Reads what decides whether drivers may be replaced or removed.
-    pub(super) async fn read_around_drivers(&mut self, reading: Reading) -> Acted {
+    async fn read_around_drivers(&mut self, reading: Reading) -> Acted {
         let client = &self.context.actor.client;
         match reading {
             Reading::GpuWork => {
                 let nodes = self.observed.nodes_in_reach().map(|node| node.name.clone());
-                let class = self.desired.as_ref().ok().and_then(Desired::runtime_class);
+                let class = self.desired().ok().and_then(Desired::runtime_class);
                 let work = observe::gpu_work(client, nodes.collect(), class, self.now()).await;
                 self.memory.found_work(&work, self.now());
                 self.observed.gpu_work = Some(work);
@@ -68,7 +84,7 @@ impl Pass<'_> {
 
     /// Reads a revision that the module did not make, and the defaults of the wanted chart.
     async fn read_existing(&mut self, revision: u32) -> Acted {
-        let (Ok(desired), ReleaseFacts::Read(history)) = (&self.desired, &self.observed.release) else {
+        let (Ok(desired), ReleaseFacts::Read(history)) = (self.desired(), &self.observed.release) else {
             return Acted::Done;
         };
         let Some(revision) = history.all().iter().find(|found| found.number == revision) else {
@@ -107,7 +123,7 @@ impl Pass<'_> {
     }
 
     /// Finds what failed revisions have left behind beside the newest one.
-    pub(super) async fn find_orphans(&mut self, failed: &[u32]) -> Acted {
+    async fn find_orphans(&mut self, failed: &[u32]) -> Acted {
         let Some(newest) = self.newest() else {
             return Acted::Done;
         };

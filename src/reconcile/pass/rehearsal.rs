@@ -7,7 +7,7 @@ use crate::act::release;
 use crate::drift::Manifest;
 use crate::facts::first_few;
 use crate::kube_api::ApiError;
-use crate::plan::{self, Action, Farewell, Held, Hold, Plan, Protection, Wait};
+use crate::plan::{self, Action, Farewell, Held, Plan, Protection, Wait};
 use crate::publish::Say;
 
 /// Why it is not known what a removal would do.
@@ -39,24 +39,9 @@ impl Pass<'_> {
         };
         for _ in 0..MAX_STEPS {
             let plan = plan::decide(&self.situation(self.now()));
-            let acted = match &plan {
-                Plan::Look => {
-                    self.look().await;
-                    Acted::Done
-                }
-                Plan::Compare | Plan::ReadExisting { .. } => self.read(&plan).await,
-                Plan::Read(reading) => self.read_around_drivers(*reading).await,
-                Plan::ReadManifest { revision, uid } => self.read_manifest(*revision, uid).await,
-                Plan::FindOrphans(failed) => self.find_orphans(failed).await,
-                Plan::Inspect(objects) => {
-                    self.inspect(objects).await;
-                    Acted::Done
-                }
-                Plan::Hold(Hold::UnsupportedKubernetes { .. }) if !self.version_read => {
-                    self.read_version().await;
-                    Acted::Done
-                }
-                Plan::Act(Action::RemoveFinalizer) => {
+            let acted = match (self.read(&plan).await, &plan) {
+                (Some(acted), _) => acted,
+                (None, Plan::Act(Action::RemoveFinalizer)) => {
                     if let Some(Farewell::Removed { stays }) = plan::farewell(&self.situation(self.now())) {
                         for left in stays {
                             tell(format!("leave {left}"));
@@ -64,7 +49,7 @@ impl Pass<'_> {
                     }
                     return Ok(());
                 }
-                Plan::Act(action) => {
+                (None, Plan::Act(action)) => {
                     for line in plan::lines(action) {
                         tell(line);
                     }
@@ -79,7 +64,7 @@ impl Pass<'_> {
                     plan::pretend(action, &mut self.observed);
                     Acted::Done
                 }
-                Plan::AwaitRemoval { names, .. } => {
+                (None, Plan::AwaitRemoval { names, .. }) => {
                     for name in names {
                         tell(format!("wait until {name} is gone"));
                     }
@@ -89,17 +74,17 @@ impl Pass<'_> {
                         .for_each(|left| left.objects.clear());
                     Acted::Done
                 }
-                Plan::Wait { why: Wait::Work, .. } => {
+                (None, Plan::Wait { why: Wait::Work, .. }) => {
                     return Err(Hindrance::Held(self.held()));
                 }
-                Plan::Wait { .. } if self.failed => Acted::Failed,
-                Plan::Wait { until, .. } => {
+                (None, Plan::Wait { .. }) if self.failed => Acted::Failed,
+                (None, Plan::Wait { until, .. }) => {
                     return Err(Hindrance::Held(format!(
                         "the removal would wait until {until}, look again then"
                     )));
                 }
-                Plan::Hold(hold) => return Err(Hindrance::Held(hold.to_string())),
-                Plan::Keep => return Ok(()),
+                (None, Plan::Hold(hold)) => return Err(Hindrance::Held(hold.to_string())),
+                (None, _) => return Ok(()),
             };
             if self.failed || matches!(acted, Acted::Failed | Acted::Interrupted) {
                 let failure = self.memory.attempts.last().map(|failure| failure.message.clone());

@@ -1,12 +1,25 @@
 //! The steps of a pass that are about a removal.
 
+use kube::ResourceExt as _;
+
 use super::steps::api_failure;
 use super::{Acted, Pass};
 use crate::act::NotCleared;
-use crate::facts::{Leavings, Leftover, NeighbourKind, SurroundingNamespace};
+use crate::api::{ANNOTATION_REMOVAL, GpuModule};
+use crate::facts::{Leavings, Leftover, NeighbourKind, Removal, SurroundingNamespace};
 use crate::kube_api::ApiError;
+use crate::memory::Memory;
 use crate::observe;
-use crate::plan::{self, Reading, Refusable};
+use crate::plan::{self, Reading};
+
+/// What is noted of the removal. The note that gives up the rights is never taken back, so it counts wherever it is; otherwise the cache may be
+/// older than what this process has written.
+pub(super) fn noted(module: &GpuModule, memory: &Memory) -> Option<Removal> {
+    let annotation = module.annotations().get(ANNOTATION_REMOVAL);
+    let read = annotation.and_then(|note| Removal::parse(note, &memory.uid));
+    let notes = [read, memory.removal.clone()].into_iter().flatten();
+    notes.max_by_key(|note| note.stays.is_some())
+}
 
 impl Pass<'_> {
     /// The same, but nothing is done beside the removal.
@@ -39,7 +52,8 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Takes away what is left. What the API server refuses is tried again after a pause of its own, and given up in the end.
+    /// Takes away what is left. What the API server refuses, or what is there again, is tried
+    /// again after a pause of its own, and given up in the end.
     pub(super) async fn clear(&mut self, what: Leavings, objects: &[Leftover]) -> Acted {
         let Some(mandate) = (self.context.mandates)() else {
             return Acted::Interrupted;
@@ -48,18 +62,20 @@ impl Pass<'_> {
         let now = self.now();
         let mut failure = None;
         for (leftover, result) in objects.iter().zip(results) {
-            let Err(error) = result else { continue };
-            match error {
-                NotCleared::Api(error) if !error.is_about_object() || error.is_missing_right() => {
+            let error = match result {
+                Ok(()) => None,
+                Err(NotCleared::Api(error)) if !error.is_about_object() || error.is_missing_right() => {
                     failure.get_or_insert(error);
+                    continue;
                 }
-                NotCleared::Api(_) | NotCleared::Blocked(_) => {
+                Err(error) => {
                     tracing::warn!(object = %leftover.object, %error, "what is left cannot be taken away");
-                    let thing = Refusable::of(what, leftover);
-                    let why = error.to_string();
-                    self.memory.refused.tried(thing, why, now, fastrand::f64());
+                    Some(error.to_string())
                 }
-            }
+            };
+            self.memory
+                .refused
+                .note(what, leftover, error, now, fastrand::f64());
         }
         failure.map_or(Acted::Done, |error| {
             self.fail(api_failure(&error));
@@ -72,5 +88,50 @@ impl Pass<'_> {
         if let Some(farewell) = plan::farewell(&self.situation(self.now())) {
             self.context.publisher.tell_removal(self.module, &farewell).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_note_that_gave_up_the_rights_counts_wherever_it_is() {
+        let note = |stays: bool, nodes: usize| Removal {
+            in_driver_upgrade: (0..nodes).map(|node| node.to_string()).collect(),
+            of: "uid".to_owned(),
+            stays: stays.then(Vec::new),
+            ..Removal::default()
+        };
+        let noted_of = |annotation: Option<Removal>, remembered: Option<Removal>| {
+            let mut module = GpuModule::default();
+            if let Some(note) = annotation {
+                let text = serde_json::to_string(&note).unwrap();
+                module
+                    .annotations_mut()
+                    .insert(ANNOTATION_REMOVAL.to_owned(), text);
+            }
+            let mut memory = Memory::new("uid".to_owned(), Timestamp::UNIX_EPOCH, 0.0);
+            memory.removal = remembered;
+            noted(&module, &memory)
+        };
+        assert_eq!(noted_of(None, None), None);
+        assert_eq!(noted_of(Some(note(false, 1)), None), Some(note(false, 1)));
+        // The watch has not brought the newer note yet.
+        assert_eq!(
+            noted_of(Some(note(false, 1)), Some(note(true, 1))),
+            Some(note(true, 1))
+        );
+        // Another replica has gone further meanwhile.
+        assert_eq!(
+            noted_of(Some(note(true, 2)), Some(note(false, 1))),
+            Some(note(true, 2))
+        );
+        assert_eq!(
+            noted_of(Some(note(false, 1)), Some(note(false, 2))),
+            Some(note(false, 2))
+        );
     }
 }

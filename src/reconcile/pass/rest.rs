@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::runtime::controller::Action as Requeue;
 
-use crate::plan::{self, Plan};
+use crate::plan::Plan;
 
 /// How a pass came to rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,6 @@ pub enum Rest {
     Gone,
     /// The operator itself is ending.
     Interrupted,
-    /// The pass took as many steps as one may.
-    Unfinished,
 }
 
 impl From<Rest> for Requeue {
@@ -29,7 +27,6 @@ impl From<Rest> for Requeue {
         match rest {
             Rest::Until { pause, .. } => Self::requeue(pause),
             Rest::Gone | Rest::Interrupted => Self::await_change(),
-            Rest::Unfinished => Self::requeue(plan::SOON),
         }
     }
 }

@@ -1,16 +1,12 @@
-//! The steps of a pass that touch the world: look, compare, act.
+//! The steps of a pass that look at the world, and what fails on the way.
 
-use super::{Acted, Pass, observe_views, wanted};
-use crate::act::{ActError, Subject};
-use crate::api::NodeFeatureDiscovery;
-use crate::desired::{self, Desired, Refusal};
-use crate::facts::{History, Observed, ReleaseFacts, Revision, SurroundingNamespace};
-use crate::helm::RELEASE_FLAGS;
+use super::wish::Wish;
+use super::{Pass, observe_views};
+use crate::facts::{History, Observed, ReleaseFacts, Revision, SurroundingNamespace, WorkFacts};
 use crate::kube_api::ApiError;
 use crate::observe;
-use crate::plan::{self, Action, Failure, LeftBy, NfdCrds};
-use crate::reconcile::{Error, lock};
-use crate::status::Ended;
+use crate::plan::Failure;
+use crate::reconcile::lock;
 
 pub(super) fn api_failure(error: &ApiError) -> Failure {
     Failure {
@@ -31,7 +27,8 @@ impl Pass<'_> {
                 .is_some_and(|around| around.namespace == SurroundingNamespace::Absent);
         self.observed = Observed {
             comparison: self.observed.comparison.take(),
-            gpu_work: self.observed.gpu_work.take(),
+            // What was idle then may be in use by now.
+            gpu_work: self.observed.gpu_work.as_ref().map(WorkFacts::remembered),
             maintenance: self.observed.maintenance.take(),
             existing: self.observed.existing.take(),
             gpu_clusters: self.observed.gpu_clusters.take(),
@@ -48,11 +45,10 @@ impl Pass<'_> {
         }
         let nfd = self.memory.nfd.settle(&self.observed, self.now());
         if self
-            .desired
-            .as_ref()
+            .desired()
             .is_ok_and(|desired| desired.node_feature_discovery != nfd)
         {
-            self.desired = wanted(self.module, &self.context.catalogue, nfd);
+            (self.wanted, self.stand_in) = Wish::of(self.module, &self.context.catalogue, nfd);
         }
     }
 
@@ -83,101 +79,6 @@ impl Pass<'_> {
         // What fails after a failure, for example the look at what it has led to, is no further try.
         if !std::mem::replace(&mut self.failed, true) {
             self.memory.attempts.failed(failure, now, fastrand::f64());
-        }
-    }
-
-    /// The release of a chart that is only on the way to the wanted one.
-    fn step(&self, action: &Action) -> Result<Option<Desired>, Refusal> {
-        let (Action::Upgrade { to, .. }, Ok(desired)) = (action, &self.desired) else {
-            return Ok(None);
-        };
-        if *to == desired.step {
-            return Ok(None);
-        }
-        let nfd = desired.node_feature_discovery;
-        let catalogue = &self.context.catalogue;
-        desired::resolve_step(&self.module.spec, catalogue, nfd, to, RELEASE_FLAGS).map(Some)
-    }
-
-    /// Executes an action.
-    pub(super) async fn act(&mut self, action: &Action) -> Result<Acted, Error> {
-        if let Action::Reapply { objects, why } = action {
-            return Ok(self.reapply(objects, why).await);
-        }
-        if let Action::Clear { what, objects } = action {
-            return Ok(self.clear(*what, objects).await);
-        }
-        let step = match self.step(action) {
-            Ok(step) => step,
-            Err(refusal) => {
-                self.fail(Failure {
-                    reason: refusal.reason(),
-                    message: refusal.to_string(),
-                });
-                return Ok(Acted::Failed);
-            }
-        };
-        let running_driver = plan::running_driver(&self.situation(self.now()));
-        let around = self.observed.surroundings.as_ref();
-        let subject = Subject {
-            module: self.module,
-            desired: step.as_ref().or_else(|| self.desired.as_ref().ok()),
-            release: &self.observed.release,
-            crds: &self.observed.crds,
-            running_driver: running_driver.as_ref(),
-            nfd_crds: NfdCrds::of(
-                self.desired.as_ref().map_or_else(
-                    |_| NodeFeatureDiscovery::default(),
-                    |desired| desired.node_feature_discovery,
-                ),
-                &self.observed,
-            ),
-            namespace_is_ours: around.is_none_or(|around| around.namespace != SurroundingNamespace::Foreign),
-        };
-        let Some(mandate) = (self.context.mandates)() else {
-            return Ok(Acted::Interrupted);
-        };
-        tracing::info!(?action, "acting");
-        let newest = self.newest().map(|newest| newest.uid.clone());
-        let result = self.context.actor.act(mandate, action, &subject).await;
-        self.context.views.retry_now();
-        self.memory.unmoved = newest.filter(|_| action.changes_release());
-        match result {
-            Ok(()) => {
-                if matches!(action, Action::Upgrade { .. }) {
-                    self.memory.attempts.succeeded();
-                }
-                if matches!(
-                    action,
-                    Action::Prune {
-                        left_by: LeftBy::FailedUpgrade,
-                        ..
-                    }
-                ) && let Some(orphans) = &mut self.memory.orphans
-                {
-                    orphans.objects.clear();
-                }
-                if let Action::RestoreCrds { crds } = action {
-                    self.restored(crds);
-                }
-                self.memory.ended.push(Ended {
-                    action: action.clone(),
-                    failure: None,
-                });
-                Ok(Acted::Done)
-            }
-            Err(error) if error.is_interruption() => Ok(Acted::Interrupted),
-            // Somebody else changed the object meanwhile: the next pass sees how.
-            Err(ActError::Api(error)) if error.is_conflict() => Err(error.into()),
-            Err(ActError::Api(error)) if *action == Action::RemoveFinalizer => Err(error.into()),
-            Err(error) => {
-                self.memory.ended.push(Ended {
-                    action: action.clone(),
-                    failure: Some(error.to_string()),
-                });
-                self.fail(error.failure(action));
-                Ok(Acted::Failed)
-            }
         }
     }
 }

@@ -186,3 +186,50 @@ fn corrections_never_push_everything_else_out_of_the_history() {
     assert_eq!((of(OperationKind::Reapply), of(OperationKind::Upgrade)), (5, 4));
     assert_eq!(history[0].1, "changed by others: 19");
 }
+
+#[test]
+fn what_cannot_be_compared_is_not_said_to_be_changed() {
+    let mut case = compared();
+    for tries in 1..=3 {
+        case.drift.unread(&conf(), None, "a webhook says 500", NOW, 0.0);
+        assert_eq!(case.status_of(ConditionType::Drifted), "Unknown");
+        let (reason, state) = match tries {
+            3 => ("DriftNotCorrected", State::Warning),
+            _ => ("NotCompared", State::Ready),
+        };
+        assert_eq!(
+            (case.reason(ConditionType::Drifted), case.state()),
+            (reason.to_owned(), state)
+        );
+    }
+    let description = case.compute().status.description;
+    assert!(
+        description.contains("compared: ConfigMap conf (a webhook says 500)"),
+        "{description}"
+    );
+    // Something else that is changed goes before what may be.
+    let mut fresh = compared();
+    fresh.drift.unread(&conf(), None, "a webhook says 500", NOW, 0.0);
+    let other = ObjectRef {
+        name: "other".to_owned(),
+        ..conf()
+    };
+    fresh.drift.note(other, None, Some(changed()), NOW, 0.0);
+    assert_eq!(fresh.reason(ConditionType::Drifted), "Correcting");
+}
+
+#[test]
+fn what_was_left_behind_and_stays_is_told_whatever_the_mode() {
+    for mode in [DriftMode::Correct, DriftMode::Report, DriftMode::Ignore] {
+        let mut case = compared();
+        case.drift_mode = mode;
+        case.undeleted = vec![(conf(), "a policy says no".to_owned())];
+        assert_eq!(case.reason(ConditionType::Ready), "DriftNotCorrected");
+        assert_eq!(case.state(), State::Warning);
+        let description = case.compute().status.description;
+        assert!(
+            description.contains("left behind") && description.contains("ConfigMap conf (a policy says no)"),
+            "{description}"
+        );
+    }
+}

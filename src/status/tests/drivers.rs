@@ -158,6 +158,7 @@ fn a_driver_that_is_not_the_wanted_one_is_not_ready() {
     case.observed.drivers = vec![driver_object(Some("ready"))];
     case.observed.operand_pods = Some(OperandPods::new(fixtures::ready_pods("a")));
     let set = |owner: &str, tag: &str| DaemonSetFacts {
+        terminating: false,
         name: "d".to_owned(),
         desired: 1,
         ready: 1,

@@ -35,6 +35,8 @@ pub enum Fault {
     Refuse(u16),
     /// It is never answered.
     Hang,
+    /// It is answered as if it had been done, and nothing is changed: somebody undoes it at once.
+    Undo,
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, std::io::Error>>;
@@ -206,8 +208,13 @@ impl FakeApi {
             Some(Fault::Hang) => pending().await,
             Some(Fault::Refuse(code)) => refusal(code),
             None if request.verb == Verb::Watch => self.watch(request, number),
-            None => {
-                let (code, answer) = self.lock().answer(&parts.method, &request);
+            None | Some(Fault::Undo) => {
+                let mut server = self.lock();
+                let before = server.store.clone();
+                let (code, answer) = server.answer(&parts.method, &request);
+                if fault.is_some() || request.parameter("dryRun").is_some() {
+                    server.store = before;
+                }
                 respond(code, &answer)
             }
         }
@@ -240,7 +247,9 @@ impl Server {
         if let Some((fault, _)) = rule {
             return Some(*fault);
         }
-        if !self.store.serves(&request.kind) {
+        // How kinds are served is no object of a kind.
+        let is_discovery = request.name.is_empty() && request.kind.starts_with('.');
+        if !is_discovery && !self.store.serves(&request.kind) {
             return Some(Fault::Refuse(404));
         }
         let bound = self.store.has_role_binding() && !self.withhold_rights;
@@ -255,9 +264,10 @@ impl Server {
         let result = match (request.verb, method) {
             (Verb::Get, _) if request.path == "/version" => Ok(version()),
             (Verb::Get, _) if request.path == "/api/v1" => Ok(core_kinds()),
-            (Verb::Get, _) if ["/api", "/apis"].contains(&request.path.as_str()) => {
-                Ok(no_kinds(&request.path))
-            }
+            (Verb::Get, _) if request.path == "/api" => Ok(group_without_objects("")),
+            (Verb::Get, _) if request.path == "/apis" => Ok(group_without_objects("apps")),
+            _ if request.path == "/apis/apps/v1" => Ok(apps_kinds()),
+            _ if request.path == "/apis/nvidia.com/v1" => Ok(nvidia_kinds()),
             (Verb::List, _) => Ok(self.store.list(request)),
             (Verb::Get, &Method::GET) => self.store.get(&request.key()).cloned().ok_or(404),
             (Verb::Patch, _) => self.store.patch(request),
@@ -279,18 +289,35 @@ fn version() -> Value {
         "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64" })
 }
 
-/// Nobody has put anything of any kind anywhere, as is known for sure.
-fn no_kinds(path: &str) -> Value {
-    let group = if path == "/api" { "" } else { "apps" };
+/// Nobody has put anything of any kind anywhere.
+fn group_without_objects(name: &str) -> Value {
     let versions = json!([{ "version": "v1", "resources": [], "freshness": "Current" }]);
     json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {},
-        "items": [{ "metadata": { "name": group }, "versions": versions }] })
+        "items": [{ "metadata": { "name": name }, "versions": versions }] })
 }
 
 /// What of the core group is looked up by kind.
 fn core_kinds() -> Value {
     json!({ "kind": "APIResourceList", "groupVersion": "v1", "resources": [
         { "name": "namespaces", "singularName": "namespace", "namespaced": false, "kind": "Namespace",
+          "verbs": ["create", "delete", "get", "list", "patch", "watch"] },
+        { "name": "configmaps", "singularName": "configmap", "namespaced": true, "kind": "ConfigMap",
+          "verbs": ["create", "delete", "get", "list", "patch", "watch"] },
+    ]})
+}
+
+/// What of group apps is looked up by kind.
+fn apps_kinds() -> Value {
+    json!({ "kind": "APIResourceList", "groupVersion": "apps/v1", "resources": [
+        { "name": "daemonsets", "singularName": "daemonset", "namespaced": true, "kind": "DaemonSet",
+          "verbs": ["create", "delete", "get", "list", "patch", "watch"] },
+    ]})
+}
+
+/// What of NVIDIA's kinds is looked up by kind.
+fn nvidia_kinds() -> Value {
+    json!({ "kind": "APIResourceList", "groupVersion": "nvidia.com/v1", "resources": [
+        { "name": "clusterpolicies", "singularName": "clusterpolicy", "namespaced": false, "kind": "ClusterPolicy",
           "verbs": ["create", "delete", "get", "list", "patch", "watch"] },
     ]})
 }

@@ -43,6 +43,7 @@ impl Key {
     }
 }
 
+#[derive(Clone)]
 struct Change {
     version: u64,
     kind: String,
@@ -50,7 +51,7 @@ struct Change {
 }
 
 /// The store.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Store {
     /// Version of the last change.
     pub version: u64,

@@ -54,10 +54,9 @@ async fn findings(lab: &Lab) -> Result<(Vec<String>, usize)> {
     let objects = Objects::of(lab).await?;
     let all: Vec<ObjectRef> = objects.all();
     let mut findings = Vec::new();
-    for inspection in inspect(&objects.kinds, "helm", &objects.manifest, &all).await {
-        let inspection = inspection?;
-        if let Some(finding) = inspection.finding {
-            findings.push(format!("{}: {finding:?}", inspection.object));
+    for (object, inspection) in inspect(&objects.kinds, "helm", &objects.manifest, &all).await {
+        if let Some(finding) = inspection?.finding {
+            findings.push(format!("{object}: {finding:?}"));
         }
     }
     Ok((findings, all.len()))

@@ -29,8 +29,15 @@ impl World<'_> {
     }
 
     /// It is done, or strikes keep it from that.
-    pub(super) fn clear(&mut self, what: Leavings) -> Result<(), Strike> {
-        match self.strike() {
+    pub(super) fn clear(&mut self, what: Leavings, objects: &[Leftover]) -> Result<(), Strike> {
+        let strike = self.strike();
+        if matches!(strike, Strike::None | Strike::Hollow) {
+            for leftover in objects {
+                self.case.refused.note(what, leftover, None, self.now, 0.5);
+            }
+        }
+        match strike {
+            Strike::Hollow => Ok(()),
             Strike::None => {
                 self.remains.remove(&what);
                 if what == Leavings::Release {
