@@ -6,8 +6,8 @@
 mod refused;
 
 use super::{
-    Action, Plan, RECORDING_FAILED, RECORDING_TRIES, Reading, Situation, UNINSTALL_FAILED,
-    UNINSTALL_TRIES_WITH_HOOKS, Wait, foreign, protection, recovery, unread, unrecorded,
+    Action, Plan, RECORDING_FAILED, Reading, Situation, UNINSTALL_FAILED, UNINSTALL_TRIES_WITH_HOOKS, Wait,
+    foreign, protection, recovery, unread, unrecorded,
 };
 use crate::api::DeletionCrds;
 use crate::facts::{
@@ -165,7 +165,7 @@ fn record_anew(s: &Situation<'_>) -> Option<Plan> {
     let again = s
         .recordable()
         .map(|desired| unrecorded::record_anew(s, desired))?;
-    if s.attempts.failures_of(RECORDING_FAILED) < RECORDING_TRIES {
+    if s.attempts.failures_of(RECORDING_FAILED) < unrecorded::RECORDING_TRIES {
         return Some(again);
     }
     match s.observed.gpu_clusters {

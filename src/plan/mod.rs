@@ -70,10 +70,6 @@ pub const ROLLBACK_TRIES: u32 = 3;
 /// pullable image.
 pub const UNINSTALL_TRIES_WITH_HOOKS: u32 = 2;
 
-/// After how many failed tries to record a release anew its objects are deleted without Helm in a removal: the chart may not be there, or
-/// somebody may forbid its Secrets.
-pub const RECORDING_TRIES: u32 = 3;
-
 /// Everything that a decision depends on.
 #[derive(Clone, Copy, Debug)]
 #[expect(

@@ -10,6 +10,10 @@ use crate::catalogue::DriverLayout;
 use crate::desired::{Desired, DriverUpgrades, Step};
 use crate::facts::{DriverFacts, Surroundings};
 
+/// After how many failed tries to record a release anew its objects are deleted without Helm in a removal: the chart may not be there, or
+/// somebody may forbid its Secrets.
+pub const RECORDING_TRIES: u32 = 3;
+
 /// True where the objects of the module's release stand, whatever became of its revisions. Read live, and gone with a helm uninstall
 /// before the revisions are.
 pub fn stands(s: &Situation<'_>) -> bool {

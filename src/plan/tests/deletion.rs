@@ -1,6 +1,7 @@
 //! The removal once nothing holds it.
 
 use super::super::deletion::LAST_TRIES;
+use super::super::unrecorded::RECORDING_TRIES;
 use super::*;
 use crate::drift::ObjectRef;
 use crate::facts::{Leavings, Left, Leftover, NodeIds, Remedy};
