@@ -159,11 +159,9 @@ pub fn compute(report: &Report<'_>) -> Computed {
         next_attempt: report.next_attempt.map(|at| Time(whole_seconds(at))),
         last_handled_reconcile_at: report.handled_reconcile_at.map(ToOwned::to_owned),
     };
-    let recheck = [operands.recheck, installed.recheck, report.drift.due(report.now)]
-        .into_iter()
-        .flatten()
-        .filter(|at| *at > report.now)
-        .min();
+    let times = [operands.recheck, installed.recheck, report.drift.due(report.now)];
+    let recheck = times.into_iter().flatten();
+    let recheck = recheck.filter(|at| *at > report.now).min();
     let sees_all = report.observed.unread.is_empty() && report.observed.operand_pods.is_some();
     Computed {
         status,

@@ -108,6 +108,7 @@ fn judge(
         next_attempt: None,
         drift_mode: DriftMode::Correct,
         drift: &DriftState::default(),
+        undeleted: &[],
         labelled: &Labelled::default(),
         rules: NodeRules {
             spec: None,
