@@ -220,10 +220,8 @@ fn unguarded(s: &Situation<'_>) -> Plan {
         Ok(desired) => desired,
         Err(refusal) => return Plan::Hold(Hold::Refused(refusal.clone())),
     };
-    match unread(s) {
-        Some(hold) => Plan::Hold(hold),
-        None => keep_out::step(s, desired, release::step(s, desired)),
-    }
+    let unread = unread(s).map(Plan::Hold);
+    unread.unwrap_or_else(|| keep_out::step(s, desired, release::step(s, desired)))
 }
 
 /// The driver change that waits, if one does. What else is done meanwhile is [`decide`]'s affair.

@@ -16,6 +16,7 @@ mod nodes;
 mod operands;
 mod sightings;
 mod step;
+mod summary;
 mod unreadable;
 
 use jiff::Timestamp;
@@ -29,13 +30,9 @@ use crate::desired::{Desired, Refusal};
 use crate::drift::ObjectRef;
 use crate::facts::{Observed, ReleaseFacts};
 use crate::nodes::NodeRules;
-use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Protection, Wait, Waiting};
+use crate::plan::{DriftState, Failure, Hold, Labelled, Plan, Protection, Waiting};
 use conditions::{Verdict, whole_seconds};
-use deleted::Deleted;
-use drifted::Drifted;
-use installed::Installed;
 use nodes::Nodes;
-use operands::Operands;
 use sightings::Sighted;
 
 pub use deleted::is_held;
@@ -121,13 +118,13 @@ pub fn compute(report: &Report<'_>) -> Computed {
     let installed = installed::judge(report, &mut sighted);
     let drifted = drifted::judge(report);
     let deleted = deleted::judge(report);
-    let state = state(report, &operands, &installed, &drifted, deleted.as_ref());
+    let state = summary::state(report, &operands, &installed, &drifted, deleted.as_ref());
     let deciding = match &deleted {
         Some(deleted) if deleted.decides(state, report.plan) => &deleted.verdict,
-        _ => deciding(state, &configured, &installed.verdict, &operands, &drifted),
+        _ => summary::deciding(state, &configured, &installed.verdict, &operands, &drifted),
     };
     let driver_change = driver_change::judge(report);
-    let description = description(report, deciding, &driver_change);
+    let description = summary::description(report, deciding, &driver_change);
     let ready = Verdict::new(state == State::Ready, deciding.reason, &description);
 
     let mut verdicts = vec![
@@ -222,79 +219,4 @@ fn configured(report: &Report<'_>) -> Verdict {
         Plan::Hold(hold) => Verdict::no(hold.reason(), hold.to_string()),
         _ => Verdict::yes("Configured", "the spec is accepted"),
     }
-}
-
-fn state(
-    report: &Report<'_>,
-    operands: &Operands,
-    installed: &Installed,
-    drifted: &Drifted,
-    deleted: Option<&Deleted>,
-) -> State {
-    let unread = matches!(report.plan, Plan::Hold(Hold::Unread(_)));
-    if report.failure.is_some() || installed.overdue || unread {
-        return State::Error;
-    }
-    if let Some(deleted) = deleted {
-        return deleted.state();
-    }
-    match report.plan {
-        Plan::Keep
-        | Plan::Wait {
-            why: Wait::Drivers, ..
-        } if drifted.decides(operands.state) => State::Warning,
-        Plan::Keep => operands.state,
-        // What is suspended is as good as it was; what was never finished waits for a user.
-        Plan::Hold(Hold::Suspended)
-        | Plan::Wait {
-            why: Wait::Drivers, ..
-        } if installed.verdict.is_true() => operands.state,
-        Plan::Hold(_) => State::Warning,
-        Plan::Wait { .. }
-        | Plan::Look
-        | Plan::Read(_)
-        | Plan::Compare
-        | Plan::ReadExisting { .. }
-        | Plan::ReadManifest { .. }
-        | Plan::FindOrphans(_)
-        | Plan::Inspect(_)
-        | Plan::AwaitRemoval { .. }
-        | Plan::Act(_) => State::Processing,
-    }
-}
-
-/// The verdict that decides the state.
-fn deciding<'a>(
-    state: State,
-    configured: &'a Verdict,
-    installed: &'a Verdict,
-    operands: &'a Operands,
-    drifted: &'a Drifted,
-) -> &'a Verdict {
-    if state != State::Ready && !configured.is_true() {
-        return configured;
-    }
-    if installed.is_true() && state == State::Warning && drifted.decides(operands.state) {
-        &drifted.verdict
-    } else if installed.is_true() {
-        &operands.verdict
-    } else {
-        installed
-    }
-}
-
-fn description(report: &Report<'_>, deciding: &Verdict, driver_change: &Verdict) -> String {
-    let text = &deciding.message;
-    let whole = match report.plan {
-        Plan::Hold(hold @ Hold::Suspended) => format!("{text}; {hold}"),
-        // The pause itself says nothing new: the failure is what counts.
-        Plan::Wait {
-            why: Wait::Backoff, ..
-        } if report.failure.is_some() => format!("{text}; it is tried again"),
-        _ if driver_change.is_true() => format!("{text}; {}", driver_change.message),
-        _ => text.clone(),
-    };
-    let whole = [Some(whole), left_out::note(report)];
-    let whole = whole.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    whole.chars().take(conditions::MAX_MESSAGE).collect()
 }

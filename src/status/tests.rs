@@ -9,7 +9,7 @@ use crate::facts::fixtures::{self, NOW, node, owner};
 use crate::facts::{GpuPod, Leavings, NodeFacts, OperandPods};
 use crate::helm::RevisionStatus;
 use crate::nodes::NodeRules;
-use crate::plan::{Action, Cause, Failure, Foreign, Held};
+use crate::plan::{Action, Cause, Failure, Foreign, Held, Wait};
 
 mod adoption;
 mod deleted;
