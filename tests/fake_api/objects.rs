@@ -101,6 +101,45 @@ async fn an_object_that_cannot_be_put_right_keeps_no_other_one_back() {
     .await;
 }
 
+/// The operator's rights in a namespace go while it goes, and so do the objects; which of them first is chance.
+#[tokio::test(start_paused = true)]
+async fn rights_that_go_with_the_namespace_are_no_failure() {
+    let lab = Lab::start().await;
+    lab.helm.set_manifest(MANIFEST);
+    lab.api.put(CONFIG_MAPS, object("bad"));
+    lab.create_module(&json!({}));
+    lab.settle().await;
+    lab.api.put("clusterpolicies.nvidia.com", ready_policy());
+    lab.advance(Duration::from_mins(1)).await;
+    assert_eq!(lab.state(), "Ready", "{:#}", lab.api.status());
+
+    let mut namespace = lab.api.get("namespaces", "gpu-operator").unwrap_or_default();
+    namespace["metadata"]["deletionTimestamp"] = json!("2026-11-30T08:00:00Z");
+    namespace["metadata"]["finalizers"] = json!(["kubernetes"]);
+    lab.api.put("namespaces", namespace);
+    lab.api.fault(Fault::Refuse(403), |r| {
+        r.kind == CONFIG_MAPS && r.verb == Verb::Get
+    });
+    lab.api.delete(CONFIG_MAPS, "good");
+    for _ in 0..20 {
+        lab.advance(Duration::from_secs(1)).await;
+        let reason = &lab.api.condition("Ready")["reason"];
+        assert!(
+            ["NamespaceTerminating", "AllGpuNodesUsable", "NoGpuNodes"]
+                .contains(&reason.as_str().unwrap_or_default()),
+            "{:#}",
+            lab.api.status()
+        );
+    }
+    assert_eq!(
+        lab.api.condition("Installed")["reason"],
+        "NamespaceTerminating",
+        "{:#}",
+        lab.api.status()
+    );
+    assert_eq!(lab.state(), "Processing");
+}
+
 fn former_driver(name: &str) -> Value {
     json!({ "apiVersion": "apps/v1", "kind": "DaemonSet",
         "metadata": { "name": name, "namespace": "gpu-operator",

@@ -7,8 +7,9 @@ use super::{Acted, Pass};
 use crate::act::{Reapplied, release};
 use crate::api::DriftMode;
 use crate::drift::{Manifest, ObjectRef};
-use crate::facts::{CrdFacts, Orphan, Seen};
+use crate::facts::{CrdFacts, Orphan, Seen, SurroundingNamespace};
 use crate::helm::HelmError;
+use crate::kube_api::ApiError;
 use crate::observe;
 use crate::plan::{Action, Failure, LeftBy};
 
@@ -58,6 +59,15 @@ impl Pass<'_> {
         let actor = &self.context.actor;
         let manager = actor.helm.field_manager();
         let results = observe::inspect(&actor.kinds, &manager, &manifest, objects).await;
+        // The rights in a namespace go with it, of whose deletion no watch tells.
+        let refused =
+            |(_, result): &(_, Result<_, ApiError>)| result.as_ref().is_err_and(ApiError::is_forbidden);
+        if results.iter().any(refused) {
+            self.look().await;
+            if self.namespace_goes() {
+                return Acted::Done;
+            }
+        }
         let mut failure = None;
         for (object, result) in results {
             let observe::Inspection { mark, finding } = match result {
@@ -90,6 +100,11 @@ impl Pass<'_> {
         }
         self.overlay();
         self.failed_by(failure)
+    }
+
+    fn namespace_goes(&self) -> bool {
+        let around = self.observed.surroundings.as_ref();
+        around.is_some_and(|around| around.namespace == SurroundingNamespace::Terminating)
     }
 
     /// What was read of objects in this pass is newer than what the watches have told.
