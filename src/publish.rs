@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::api::{
     ConditionType, FIELD_MANAGER, GpuModule, GpuModuleStatus, MANAGER, OperationKind, Outcome,
-    RELEASE_NAMESPACE,
+    RELEASE_NAMESPACE, State,
 };
 use crate::kube_api::{API_DEADLINE, ApiError, deadline, found};
 use crate::lease::Mandate;
@@ -96,7 +96,7 @@ impl Publisher {
         }
         self.apply(&module.name_any(), &json!(status)).await?;
         let before = previous.map_or(&[][..], |status| &status.conditions);
-        let events = news(before, &status.conditions)
+        let events = news(before, &status.conditions, status.state)
             .into_iter()
             .chain(correction(previous, status));
         Ok(News {
@@ -180,7 +180,7 @@ fn last_words(farewell: &Farewell) -> String {
     let stays = if stays.is_empty() {
         "nothing stays in the cluster".to_owned()
     } else {
-        format!("{} stay", stays.join("; and "))
+        format!("what stays in the cluster: {}", stays.join("; "))
     };
     format!(
         "the module is removed; {stays}; on nodes that had a driver loaded kernel modules and files stay, which nobody in the cluster can \
@@ -191,8 +191,8 @@ fn last_words(farewell: &Farewell) -> String {
 type Condition = k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// One Event for each condition whose status or reason is another than before. That the unusual is not the case is news only
-/// after it was.
-fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
+/// after it was. What is on its way, as every new installation is, warns of nothing.
+fn news(before: &[Condition], now: &[Condition], state: State) -> Vec<Event> {
     let unusual = |condition: &Condition| condition.type_ == ConditionType::DriverChangePending.as_str();
     let changed = now.iter().filter(|condition| {
         let old = before.iter().find(|old| old.type_ == condition.type_);
@@ -203,7 +203,8 @@ fn news(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     });
     changed
         .map(|condition| Event {
-            type_: if condition.status == bad(&condition.type_)
+            type_: if state != State::Processing
+                && condition.status == bad(&condition.type_)
                 && !unusual(condition)
                 && !is_asked_for(condition)
             {

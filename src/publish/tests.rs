@@ -28,7 +28,12 @@ fn one_event_for_each_changed_condition_and_none_for_a_new_wording() {
         condition("Ready", "False", "NodesNotUsable", &"x".repeat(2000)),
         condition("Configured", "True", "Configured", "new"),
     ];
-    let news = news(&before, &now);
+    assert!(
+        news(&before, &now, State::Processing)
+            .iter()
+            .all(|event| matches!(event.type_, EventType::Normal))
+    );
+    let news = news(&before, &now, State::Warning);
     let told: Vec<_> = news
         .iter()
         .map(|event| (event.action.as_str(), event.reason.as_str()))
@@ -42,8 +47,11 @@ fn one_event_for_each_changed_condition_and_none_for_a_new_wording() {
 fn a_driver_change_is_told_when_it_begins_and_ends_to_wait_and_warns_of_nothing() {
     let waits = [condition("DriverChangePending", "True", "WaitingForIdle", "a")];
     let none = [condition("DriverChangePending", "False", "NoDriverChange", "b")];
-    assert!(news(&[], &none).is_empty());
-    for told in [news(&none, &waits), news(&waits, &none)] {
+    assert!(news(&[], &none, State::Ready).is_empty());
+    for told in [
+        news(&none, &waits, State::Ready),
+        news(&waits, &none, State::Ready),
+    ] {
         assert_eq!(told.len(), 1);
         assert!(matches!(told[0].type_, EventType::Normal));
     }
@@ -52,7 +60,11 @@ fn a_driver_change_is_told_when_it_begins_and_ends_to_wait_and_warns_of_nothing(
 #[test]
 fn drift_is_the_bad_case_of_its_condition() {
     for (status, type_) in [("True", EventType::Warning), ("False", EventType::Normal)] {
-        let news = news(&[], &[condition("Drifted", status, "Reason", "a")]);
+        let news = news(
+            &[],
+            &[condition("Drifted", status, "Reason", "a")],
+            State::Warning,
+        );
         assert_eq!(format!("{:?}", news[0].type_), format!("{type_:?}"));
     }
 }
@@ -68,7 +80,7 @@ fn a_removal_warns_only_of_what_holds_it() {
         ("Installed", "Uninstalling", false),
         ("Installed", "UninstallFailed", true),
     ] {
-        let news = news(&[], &[condition(type_, "False", reason, "a")]);
+        let news = news(&[], &[condition(type_, "False", reason, "a")], State::Deleting);
         let warned = matches!(news[0].type_, EventType::Warning);
         assert_eq!(warned, warns, "{type_} {reason}");
     }
@@ -115,7 +127,7 @@ fn the_last_words_speak_of_a_removal_only_where_something_was_taken_away() {
     let stays = vec!["the CRDs".to_owned()];
     let removed = last_words(&Farewell::Removed { stays });
     assert!(
-        removed.starts_with("the module is removed; the CRDs stay; "),
+        removed.starts_with("the module is removed; what stays in the cluster: the CRDs; on nodes "),
         "{removed}"
     );
     let untouched = last_words(&Farewell::Untouched);

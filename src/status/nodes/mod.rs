@@ -212,7 +212,12 @@ impl<'a> Nodes<'a> {
                 "there is no GPU node; the next one that joins is set up by itself",
             )
         } else if usable == total {
-            Operands::ready("Ready", format!("all {total} GPU nodes can be used"))
+            let message = if total == 1 {
+                "the one GPU node can be used".to_owned()
+            } else {
+                format!("all {total} GPU nodes can be used")
+            };
+            Operands::ready("Ready", message)
         } else {
             let message = format!("{usable} of {total} GPU nodes can be used, the others have just joined");
             Operands::ready("NodesStarting", message)

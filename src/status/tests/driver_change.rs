@@ -57,7 +57,7 @@ fn a_busy_cluster_stays_ready_and_says_what_waits_for_whom() {
     assert_eq!(pending(&case), expected);
     assert_eq!(case.state(), State::Ready);
     let description = case.compute().status.description;
-    assert_eq!(description, format!("all 1 GPU nodes can be used; {text}"));
+    assert_eq!(description, format!("the one GPU node can be used; {text}"));
     let none = Case::deployed(vec![node("a", 1)]);
     assert_eq!(
         (pending(&none).0.as_str(), pending(&none).1.as_str()),
