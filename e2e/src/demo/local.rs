@@ -143,7 +143,8 @@ impl Local {
              \u{20} kubectl apply -f {}\n\
              \u{20} kubectl get gpumodule --watch\n\
              \u{20} helm list -n gpu-operator\n\
-             The operator's log is {}\n\
+             Pods stay Running, and kubectl logs and exec do not work: no container runs. The operator is a process here,\n\
+             which ends when its manifests are deleted. Its log is {}\n\
              Ctrl-C here (or SIGTERM to process {}) stops everything.",
             self.cluster.kubeconfig().display(),
             folders.join(":"),
