@@ -117,7 +117,7 @@ impl Memory {
     /// GPU work that was seen a moment ago, so that events cause no new reads.
     pub fn known_work(&self, now: Timestamp) -> Option<WorkFacts> {
         let (work, at) = self.work.as_ref()?;
-        (now < *at + WORK_LOOK).then(|| work.remembered())
+        work.remembered().filter(|_| now < *at + WORK_LOOK)
     }
 }
 

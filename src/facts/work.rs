@@ -20,7 +20,7 @@ pub struct GpuPod {
 pub enum WorkFacts {
     /// Every Pod that uses a GPU there, in the order of namespaces and names.
     Read(Vec<GpuPod>),
-    /// Such Pods as they were a moment ago: others may have come since.
+    /// Such Pods as they were a moment ago, at least one: others may have come since.
     Remembered(Vec<GpuPod>),
     /// They cannot be read, for this reason: there may be some.
     Unreadable(String),
@@ -41,12 +41,14 @@ impl WorkFacts {
         }
     }
 
-    /// The same a moment later.
+    /// The same a moment later; `None` where no Pod was there, since one may be by now.
     #[must_use]
-    pub fn remembered(&self) -> Self {
+    pub fn remembered(&self) -> Option<Self> {
         match self {
-            Self::Read(pods) | Self::Remembered(pods) => Self::Remembered(pods.clone()),
-            Self::Unreadable(why) => Self::Unreadable(why.clone()),
+            Self::Read(pods) | Self::Remembered(pods) => {
+                (!pods.is_empty()).then(|| Self::Remembered(pods.clone()))
+            }
+            Self::Unreadable(why) => Some(Self::Unreadable(why.clone())),
         }
     }
 }
@@ -99,11 +101,11 @@ mod tests {
             (read.is_used("gpu-0"), read.is_used("gpu-1")),
             (Some(true), Some(false))
         );
-        let old = read.remembered();
+        let old = read.remembered().unwrap();
         assert_eq!((old.is_used("gpu-0"), old.is_used("gpu-1")), (Some(true), None));
-        assert!(!WorkFacts::Read(Vec::new()).remembered().is_idle());
+        assert_eq!(WorkFacts::Read(Vec::new()).remembered(), None);
         let unreadable = WorkFacts::Unreadable("no".to_owned());
-        assert_eq!(unreadable.remembered().is_used("gpu-0"), Some(true));
+        assert_eq!(unreadable.remembered().unwrap().is_used("gpu-0"), Some(true));
     }
 
     #[test]

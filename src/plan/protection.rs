@@ -42,7 +42,6 @@ pub fn protection<'a>(s: &Situation<'a>) -> Protection<'a> {
         _ if s.observed.nodes_in_reach().next().is_none() => Protection::Nothing,
         None => Protection::Unknown,
         Some(WorkFacts::Read(pods)) if pods.is_empty() => Protection::Nothing,
-        Some(WorkFacts::Remembered(pods)) if pods.is_empty() => Protection::Unknown,
         Some(WorkFacts::Read(pods) | WorkFacts::Remembered(pods)) => Protection::Held(Held::Work(pods)),
         Some(WorkFacts::Unreadable(why)) => Protection::Held(Held::Unreadable(why)),
     }

@@ -1,5 +1,7 @@
 //! Nodes change all the time; only what matters wakes the reconciler.
 
+use serde_json::json;
+
 use crate::lab::Lab;
 
 #[tokio::test(start_paused = true)]
@@ -32,4 +34,17 @@ async fn thousands_of_heartbeats_cause_nothing_and_one_gpu_does() {
     assert_eq!(lab.api.status()["gpuNodes"]["usable"], 99);
     let statuses = requests.iter().filter(|request| request.is_status()).count();
     assert_eq!(statuses, 1, "{requests:?}");
+}
+
+/// Looking at the world before acting is no reason to hold a driver change.
+#[tokio::test(start_paused = true)]
+async fn another_driver_goes_at_once_onto_idle_nodes() {
+    let lab = Lab::installed().await;
+    lab.put_node("one", 1, 0);
+    lab.settle().await;
+    lab.change_spec(json!({ "driver": { "branch": 590 } }));
+    lab.settle().await;
+    let pending = lab.api.condition("DriverChangePending");
+    assert_eq!(pending["reason"], "NoDriverChange", "{:#}", lab.api.status());
+    assert_eq!(lab.helm.count("upgrade --install"), 2, "{:?}", lab.helm.calls());
 }

@@ -359,7 +359,7 @@ fn a_node_in_use_is_left_out_once_it_is_idle() {
     case.observed.gpu_work = Some(WorkFacts::Unreadable("no".to_owned()));
     assert_eq!(case.plan_at(NOW), Plan::Keep, "it fails closed");
     // What was seen a moment ago tells of no node that it is idle now.
-    case.observed.gpu_work = Some(busy().remembered());
+    case.observed.gpu_work = busy().remembered();
     assert_eq!(case.plan_at(NOW), Plan::Keep);
     case.observed.gpu_nodes[0].name = "b".to_owned();
     assert_eq!(case.plan_at(NOW), Plan::Read(Reading::GpuWork));

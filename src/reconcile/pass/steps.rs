@@ -27,8 +27,8 @@ impl Pass<'_> {
                 .is_some_and(|around| around.namespace == SurroundingNamespace::Absent);
         self.observed = Observed {
             comparison: self.observed.comparison.take(),
-            // What was idle then may be in use by now.
-            gpu_work: self.observed.gpu_work.as_ref().map(WorkFacts::remembered),
+            // What was idle then may be in use by now, and is read again.
+            gpu_work: self.observed.gpu_work.as_ref().and_then(WorkFacts::remembered),
             maintenance: self.observed.maintenance.take(),
             existing: self.observed.existing.take(),
             gpu_clusters: self.observed.gpu_clusters.take(),
