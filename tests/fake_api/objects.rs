@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gpu_manager::kube_api::API_DEADLINE;
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, ready_policy};
@@ -57,9 +58,9 @@ async fn keeps_nothing_back(fault: Fault, concerns: fn(&Recorded) -> bool) {
     let tries = lab.api.requests(concerns).len();
     assert!(tries <= 30, "{tries} tries in a minute");
 
-    // What happens to the other one is seen and put right all the same.
+    // What happens to the other one is seen and put right all the same, after a request that hangs just then at the latest.
     lab.api.delete(CONFIG_MAPS, "good");
-    lab.advance(Duration::from_secs(5)).await;
+    lab.advance(API_DEADLINE + Duration::from_secs(5)).await;
     assert!(
         lab.api.get(CONFIG_MAPS, "good").is_some(),
         "{:#}",
