@@ -93,7 +93,7 @@ async fn stay_where_somebody_else_has_objects_of_them() -> Result<()> {
         "{left:?}"
     );
     let note = farewell(&lab).await?;
-    let told = "the CRDs of Node Feature Discovery, since somebody else has NodeFeature of-a-team stay";
+    let told = "the CRDs of Node Feature Discovery, since somebody else has NodeFeature of-a-team";
     ensure!(note.contains(told), "{note}");
     Ok(())
 }
