@@ -289,8 +289,12 @@ impl Manager {
     }
 }
 
+/// A loopback address and port on which nobody listens. The address is one of this process alone: connections begin at
+/// 127.0.0.1, and one of the many that other tests open could have taken the port there before the operator listens.
 fn free_address() -> Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no port is free on loopback")?;
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let host = Ipv4Addr::new(127, 64 | (high & 63), middle, low);
+    let listener = TcpListener::bind((host, 0)).context("no port is free on loopback")?;
     Ok(listener.local_addr()?)
 }
 
